@@ -67,13 +67,14 @@ def write_batches(path: Path, batches: Iterable[Columns], metadata: dict[str, An
         if path.suffix.lower() == ".csv":
             _write_csv(partial, chain([first], batches))
         else:
-            _write_arrow(partial, path.suffix.lower(), first, batches, metadata)
+            write_arrow(partial, path.suffix.lower(), first, batches, metadata)
     return list(first)
 
 
-def _write_arrow(
+def write_arrow(
     path: Path, suffix: str, first: Columns, others: Iterator[Columns], metadata: dict[str, Any]
 ) -> None:
+    """Write batches to a new file in the format of the suffix; an error leaves part of it."""
     pa = pyarrow()
     start = _record_batch(first)
     schema = start.schema.with_metadata({"scorewise": json.dumps(metadata)})

@@ -67,10 +67,10 @@ def get_num_threads() -> int:
         return _num_threads
     values = [os.environ.get(name, "").partition(",")[0].strip() for name in _LIMITS]
     limits = [int(text) for text in values if text.isdecimal() and int(text)]
-    return min([_processors(), *limits])
+    return min([processors(), *limits])
 
 
-def _processors() -> int:
+def processors() -> int:
     """The number of processors this process may use, by its affinity and its container's quota."""
     affinity = getattr(os, "sched_getaffinity", None)
     count = len(affinity(0)) if affinity else os.cpu_count() or 1

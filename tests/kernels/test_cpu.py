@@ -837,7 +837,7 @@ print("done")
     ],
 )
 def test_limits_of_the_environment_are_respected(monkeypatch, environment, expected):
-    monkeypatch.setattr(_threads, "_processors", lambda: 8)
+    monkeypatch.setattr(_threads, "processors", lambda: 8)
     for name in _threads._LIMITS:
         monkeypatch.delenv(name, raising=False)
     for name, value in environment.items():
@@ -854,9 +854,9 @@ def test_affinity_and_the_quota_of_a_container_are_respected(
 ):
     monkeypatch.setattr(os, "sched_getaffinity", lambda pid: set(range(8)), raising=False)
     monkeypatch.setattr(_threads, "_QUOTA", tmp_path / "cpu.max")
-    assert _threads._processors() == 8
+    assert _threads.processors() == 8
     (tmp_path / "cpu.max").write_text(quota)
-    assert _threads._processors() == expected
+    assert _threads.processors() == expected
 
 
 @pytest.mark.parametrize("n", [0, -1, 1.5, "two"])

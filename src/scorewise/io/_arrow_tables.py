@@ -88,12 +88,21 @@ def table_reader(name: str, schema: pa.Schema, groups: Sequence[RowGroup]) -> Ta
 
 
 class ArrowSource:
-    """The rows of an Arrow or Parquet table, read by row groups."""
+    """The rows of an Arrow or Parquet table, read by row groups.
+
+    Of some rows of a table, ``place`` says where a row is in the whole table.
+    """
 
     def __init__(
-        self, name: str, schema: pa.Schema, groups: Sequence[RowGroup], options: ReadOptions
+        self,
+        name: str,
+        schema: pa.Schema,
+        groups: Sequence[RowGroup],
+        options: ReadOptions,
+        place: LocateRow | None = None,
     ) -> None:
         self._name, self._schema, self._groups = name, schema, groups
+        self._place = place or (lambda row: f"row {row} ({self.locate(row)})")
         self._ends = np.cumsum([group.n_rows for group in groups], dtype=np.int64)
         names, weights, labels_are = _metadata(schema)
         self._columns = ColumnDecoder(
@@ -135,9 +144,6 @@ class ArrowSource:
         i = int(np.searchsorted(self._ends, row, side="right"))
         first = int(self._ends[i - 1]) if i else 0
         return f"row {row - first} of {self._groups[i].name}"
-
-    def _place(self, row: int) -> str:
-        return f"row {row} ({self.locate(row)})"
 
     def chunks(self, fields: frozenset[str], start: int, stop: int, n: int) -> Iterator[Arrays]:
         """Yield the rows, one group after the other."""

@@ -1,25 +1,30 @@
-"""Predictions in a Parquet file, or in a folder of Parquet files in the order of their names."""
+"""Predictions in a Parquet file, or in a folder of Parquet files in the order of their names.
+
+A file may be on any filesystem of ``fsspec``.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import chain, islice
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from scorewise import _validate as validate
+from scorewise._fields import class_text
 from scorewise._files import parquet_files
 from scorewise._tables import parquet_writer
 from scorewise._text import quoted_names
-from scorewise.errors import InvalidFile
-from scorewise.io._formats import FileFormat, TableReader
-from scorewise.io._predictions import Predictions
+from scorewise.errors import InvalidFile, InvalidInput
+from scorewise.io._formats import FileFormat, TableReader, check_class_names, read_predictions
+from scorewise.io._predictions import Predictions, with_file_name
 from scorewise.io._read_options import ReadOptions
 
 if TYPE_CHECKING:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    from scorewise.io._arrow_tables import RowGroup
+    from scorewise.io._arrow_tables import ArrowSource, RowGroup
 
 _BUFFER = 1 << 17  # bytes of a column read at a time, rather than all of a row group
 _ROW_GROUP_BYTES = 64 << 20
@@ -41,14 +46,19 @@ def _table(path: Path) -> TableReader:
     return table_reader(path.name, *_open(path, path.name))
 
 
-def _open(path: Path, name: str, of_file: str = "") -> tuple[pa.Schema, list[RowGroup]]:
+def _open(
+    path: Path | str, name: str, of_file: str = "", filesystem: Any = None
+) -> tuple[pa.Schema, list[RowGroup]]:
     """The columns and row groups of a file; ``of_file`` names the file in messages."""
     import pyarrow.parquet as pq
 
     from scorewise.io._arrow_tables import RowGroup, raise_if_damaged
 
     def open_file() -> pq.ParquetFile:
-        return pq.ParquetFile(path, buffer_size=_BUFFER, pre_buffer=False)
+        if filesystem is None:
+            return pq.ParquetFile(path, buffer_size=_BUFFER, pre_buffer=False)
+        # a request for each column would be slow over a network
+        return pq.ParquetFile(path, pre_buffer=True, filesystem=filesystem)
 
     problem = f"{name!r} is not a valid Parquet file, or it is truncated"
     with raise_if_damaged(problem), open_file() as file:
@@ -63,6 +73,155 @@ def _open(path: Path, name: str, of_file: str = "") -> tuple[pa.Schema, list[Row
         return RowGroup(f"row group {i}{of_file}", sizes[i], rows)
 
     return schema, [group(i) for i in range(len(sizes))]
+
+
+# -- one file of a data set ------------------------------------------------------------------------
+
+
+def parquet_schema(path: str | Path, *, filesystem: Any = None, name: str | None = None) -> Any:
+    """Return the columns of a Parquet file, as pyarrow describes them.
+
+    Use it for :func:`scorewise.io.read_parquet_file`, to require the same of other files.
+
+    Parameters
+    ----------
+    path : str or path
+    filesystem : fsspec or pyarrow filesystem, optional
+        Where the file is; by default, on this machine.
+    name : str, optional
+        Of the file in messages; by default, that of the path.
+
+    Returns
+    -------
+    pyarrow.Schema
+
+    Raises
+    ------
+    InvalidInput
+        If it is not a Parquet file.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> import numpy as np, scorewise as sw
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "test.parquet"
+    >>> sw.write_predictions(path, np.full((4, 3, 2), 0.5), ids=list("abcd"))
+    >>> sw.io.parquet_schema(path).names
+    ['ids', 'probs']
+    """
+    return _open(path, name or Path(path).name, filesystem=filesystem)[0]
+
+
+@validate.takes_options_of(read_predictions)
+def read_parquet_file(
+    path: str | Path,
+    *,
+    filesystem: Any = None,
+    name: str | None = None,
+    schema: Any = None,
+    **options: Any,
+) -> Predictions:
+    """Return the predictions in a Parquet file on any filesystem; rows are read as they are used.
+
+    Use it for one of many files that must have the same columns.
+
+    Parameters
+    ----------
+    path : str or path
+    filesystem : fsspec or pyarrow filesystem, optional
+        Where the file is; by default, on this machine.
+    name : str, optional
+        Of the file in messages; by default, that of the path.
+    schema : pyarrow.Schema, optional
+        Columns that the file must have, made by :func:`scorewise.io.parquet_schema`.
+    **options
+        As for :func:`scorewise.read_predictions`: ``class_names``, ``probs``, ``labels``, …
+
+    Raises
+    ------
+    InvalidInput
+        If it is not a Parquet file, or has other columns.
+
+    Examples
+    --------
+    >>> import numpy as np, scorewise as sw
+    >>> from fsspec.implementations.memory import MemoryFileSystem
+    >>> import pathlib, tempfile
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "test.parquet"
+    >>> sw.write_predictions(path, np.full((4, 3, 2), 0.5))
+    >>> memory = MemoryFileSystem()
+    >>> memory.pipe_file("/example/test.parquet", path.read_bytes())
+    >>> sw.io.read_parquet_file("/example/test.parquet", filesystem=memory).shape
+    (4, 3, 2)
+    """
+    from scorewise.io._arrow_tables import ArrowSource
+
+    name = name or Path(path).name
+    columns, groups = _open(path, name, filesystem=filesystem)
+    if schema is not None:
+        _check_same_columns(schema, columns, "the first file", name)
+    return _with_options(lambda o: ArrowSource(name, columns, groups, o), name, options)
+
+
+def predictions_of_table(
+    table: Any, whole: Predictions, first_row: int = 0, **options: Any
+) -> Predictions:
+    """Return the predictions in some rows of a Parquet file that were read with all columns.
+
+    Use it to look for the invalid rows of a chunk without reading the file again and again.
+
+    Parameters
+    ----------
+    table : pyarrow.Table
+    whole : Predictions
+        The predictions of the file, by which errors locate a row.
+    first_row : int
+        The number of the first row in the file.
+    **options
+        As for :func:`scorewise.read_predictions`.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> import numpy as np, pyarrow.parquet as pq, scorewise as sw
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "test.parquet"
+    >>> sw.write_predictions(path, np.full((4, 3, 2), 0.5))
+    >>> rows = pq.read_table(path).slice(2)
+    >>> sw.io.predictions_of_table(rows, sw.read_predictions(path), first_row=2).shape
+    (2, 3, 2)
+    """
+    from scorewise.io._arrow_tables import ArrowSource, RowGroup
+
+    name = whole.file_name or ("the file" if whole.path is None else whole.path.name)
+
+    def rows(columns: Sequence[str], n: int) -> Iterator[pa.RecordBatch]:
+        yield from table.select(list(columns)).combine_chunks().to_batches(n)
+
+    def locate(row: int) -> str:
+        return whole.locate(first_row + row)
+
+    group = RowGroup("these rows", table.num_rows, rows)
+    return _with_options(
+        lambda o: ArrowSource(name, table.schema, [group], o, locate), name, options
+    )
+
+
+def _with_options(
+    source: Callable[[ReadOptions], ArrowSource], name: str, options: dict[str, Any]
+) -> Predictions:
+    """Return the predictions of a source; errors name the file."""
+    if options.get("class_names") is not None:
+        options["class_names"] = tuple(map(class_text, options["class_names"]))
+    try:
+        predictions = source(ReadOptions(**options)).predictions()
+    except InvalidInput as error:
+        raise with_file_name(error, name) from None
+    check_class_names(predictions, options.get("class_names"), name)
+    predictions.file_name, predictions.labels_are = name, options.get("labels_are")
+    return predictions
+
+
+# -- writing ---------------------------------------------------------------------------------------
 
 
 def _write(predictions: Predictions, path: Path) -> None:
@@ -107,8 +266,6 @@ def _table_of_folder(path: Path) -> TableReader:
 
 def _open_folder(path: Path) -> tuple[pa.Schema, list[RowGroup]]:
     """The columns and row groups of all files, which must have the same columns."""
-    from scorewise.io._arrow_tables import metadata_of
-
     files = parquet_files(path)
     if not files:
         raise InvalidFile(f"the folder {path.name!r} has no Parquet files")
@@ -118,13 +275,17 @@ def _open_folder(path: Path) -> tuple[pa.Schema, list[RowGroup]]:
     ]
     schema = opened_files[0][0]
     for name, (other, _) in zip(names, opened_files, strict=True):
-        if (difference := _difference(schema, other)) is not None:
-            raise InvalidFile(f"{name!r} has different columns from {names[0]!r}: {difference}")
-        if (metadata_of(other) or b"{}") != (metadata_of(schema) or b"{}"):
-            raise InvalidFile(
-                f"{name!r} has different class names or member weights from {names[0]!r}"
-            )
+        _check_same_columns(schema, other, repr(names[0]), name)
     return schema, [group for _, groups in opened_files for group in groups]
+
+
+def _check_same_columns(schema: pa.Schema, other: pa.Schema, first: str, name: str) -> None:
+    from scorewise.io._arrow_tables import metadata_of
+
+    if (difference := _difference(schema, other)) is not None:
+        raise InvalidFile(f"{name!r} has different columns from {first}: {difference}")
+    if (metadata_of(other) or b"{}") != (metadata_of(schema) or b"{}"):
+        raise InvalidFile(f"{name!r} has different class names or member weights from {first}")
 
 
 def _difference(schema: pa.Schema, other: pa.Schema) -> str | None:

@@ -211,14 +211,19 @@ def read_as(path: Path, options: ReadOptions) -> Predictions:
         raise with_file_name(error, path.name) from None
     except UnicodeDecodeError as error:
         raise InvalidFile(f"{path.name!r} is damaged: {error}") from None
-    names = None if file_format.has_answers else options.class_names
-    if names is not None and predictions.class_names != names:
-        raise InvalidFile(
-            f"{path.name!r} has the classes {quoted_names(predictions.class_names or ())}, and "
-            f"class_names are {quoted_names(names)}"
-        )
+    if not file_format.has_answers:
+        check_class_names(predictions, options.class_names, path.name)
     predictions.path, predictions.labels_are = path.absolute(), options.labels_are
     return predictions
+
+
+def check_class_names(predictions: Predictions, names: Sequence[str] | None, file: str) -> None:
+    """Raise if the file has other classes than the user says, or in another order."""
+    if names is not None and predictions.class_names != names:
+        raise InvalidFile(
+            f"{file!r} has the classes {quoted_names(predictions.class_names or ())}, and "
+            f"class_names are {quoted_names(names)}"
+        )
 
 
 def _refuse_answer_options(options: ReadOptions, path: Path) -> None:

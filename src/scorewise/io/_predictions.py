@@ -164,6 +164,7 @@ class Predictions(TextInNotebooks):
         self.class_names = class_names
         self.member_weights = member_weights  # (M,), the same for all rows
         self.path: Path | None = None  # of the file or folder that the rows are read from
+        self.file_name: str | None = None  # in messages, if it is not the name of the path
         self.labels_are = labels_are  # "names" or "indices", if the user said so
 
     def with_class_names(self, class_names: Any) -> Predictions:
@@ -194,6 +195,7 @@ class Predictions(TextInNotebooks):
             return self
         named = Predictions.from_source(self.source, names, self.member_weights)
         named.path, named.labels_are = self.path, self.labels_are
+        named.file_name = self.file_name
         return named
 
     def __repr__(self) -> str:
@@ -327,9 +329,8 @@ class Predictions(TextInNotebooks):
         >>> [len(chunk) for chunk in predictions.chunks(2)]
         [2, 2, 1]
         """
-        _, m, k = self.shape
         if n_rows is None:
-            n_rows = max(1, CHUNK_BYTES // (m * k * self.dtype.itemsize))
+            n_rows = self.rows_of_chunk
         n_rows = validate.whole(n_rows, "n_rows", at_least=1)
         stop = len(self) if stop is None else validate.whole(stop, "stop", at_least=0)
         if not 0 <= validate.whole(start, "start", at_least=0) <= stop <= len(self):
@@ -339,6 +340,12 @@ class Predictions(TextInNotebooks):
             yield Predictions.from_source(
                 ArraySource(arrays), self.class_names, self.member_weights
             )
+
+    @property
+    def rows_of_chunk(self) -> int:
+        """The largest number of rows of a chunk, by default."""
+        _, m, k = self.shape
+        return max(1, CHUNK_BYTES // (m * k * self.dtype.itemsize))
 
     def take(self, rows: Any) -> Predictions:
         """Return some rows, in memory; a file is read a chunk at a time.
@@ -434,7 +441,8 @@ class Predictions(TextInNotebooks):
         if error.index is not None:
             problem = f"{self.locate(error.index[0])}: {error.problem}"
             error = InvalidInput(problem, *error.remedies, index=error.index)
-        return with_file_name(error, None if self.path is None else self.path.name)
+        name = None if self.path is None else self.path.name
+        return with_file_name(error, self.file_name or name)
 
 
 def with_file_name(error: InvalidInput, name: str | None) -> InvalidInput:

@@ -77,6 +77,102 @@ class MemberTransform(Protocol):
 
 
 @dataclass(frozen=True)
+class RowScores:
+    """The scores of rows, as columns of a table, and what makes them the same another time.
+
+    Use it to score chunks of rows elsewhere than in :func:`scorewise.score_file`, which uses it.
+
+    Parameters
+    ----------
+    rules : mapping of str to ScoringRule
+    normalize : bool
+        Rescale probabilities to sum to 1.
+    calibration : Calibration, optional
+        The members are transformed by it first.
+
+    Examples
+    --------
+    >>> import numpy as np, scorewise as sw
+    >>> scores = sw.io.RowScores({"log": sw.get_rule("log")})
+    >>> chunk = sw.io.Predictions(np.full((2, 3, 2), 0.5))
+    >>> list(scores.columns(chunk, first_row=10))
+    ['row', 'total_log', 'aleatoric_log', 'epistemic_log']
+    """
+
+    rules: Mapping[str, ScoringRule]
+    normalize: bool = False
+    calibration: MemberTransform | None = None
+
+    def __post_init__(self) -> None:
+        if not self.rules:
+            raise InvalidInput("there are no rules; pass at least one")
+        if self.calibration is not None and not isinstance(self.calibration, MemberTransform):
+            raise InvalidInput(
+                f"calibration must be a Calibration, not {quoted(self.calibration)}; "
+                "scorewise.load_calibration reads one from a file"
+            )
+
+    @property
+    def names(self) -> list[str]:
+        """The names of the columns of scores."""
+        return [f"{component}_{rule}" for rule in self.rules for component in COMPONENTS]
+
+    @property
+    def fields(self) -> frozenset[str]:
+        """The fields of a chunk that are needed besides the members."""
+        return frozenset({"ids"})
+
+    @property
+    def has_settings(self) -> bool:
+        """Whether the settings identify the scores; the name of a user-defined rule does not."""
+        return all(map(_is_storable, self.rules.values()))
+
+    def check_classes(self, predictions: Predictions) -> None:
+        """Raise if a rule does not fit the classes of the predictions."""
+        for rule in self.rules.values():
+            rule.for_classes(predictions.class_names).check_classes(predictions.shape[-1])
+
+    def settings(self) -> dict[str, Any]:
+        """Return rules, ``normalize`` and the digest of the calibration, as JSON can hold them."""
+        settings: dict[str, Any] = {
+            "rules": {name: _rule_in_metadata(rule) for name, rule in self.rules.items()},
+            "normalize": self.normalize,
+        }
+        if self.calibration is not None:
+            content = dumps(self.calibration.to_dict()).encode()
+            settings["calibration_sha256"] = hashlib.sha256(content).hexdigest()
+        return settings
+
+    def decompose(self, chunk: Predictions, first_row: int) -> list[Any]:
+        """Return the decompositions of a chunk; errors count rows from ``first_row``."""
+        raw = chunk.raw(first_row, self.normalize)
+        if self.calibration is None:
+            results = decompose(Members(raw, chunk.weights), self.rules)
+        else:
+            samples = Samples.of(raw, chunk.weights)
+            results = decompose(self.calibration.transform(samples), self.rules)
+        return list(results.values())
+
+    def columns(self, chunk: Predictions, first_row: int) -> dict[str, np.ndarray]:
+        """Return ids or row numbers, and the scores of a chunk."""
+        return self.table(chunk, first_row, self.decompose(chunk, first_row))
+
+    def counts(self, columns: Columns) -> dict[str, np.ndarray]:
+        """Return no counts: scores are summarised by their distribution."""
+        return {}
+
+    def table(
+        self, chunk: Predictions, first_row: int, results: Iterable[Any]
+    ) -> dict[str, np.ndarray]:
+        """Return ids or row numbers, and the scores in decompositions."""
+        columns = row_column(chunk.ids, first_row, len(chunk))
+        for rule, result in zip(self.rules, results, strict=True):
+            for component in COMPONENTS:
+                columns[f"{component}_{rule}"] = to_numpy(getattr(result, component))
+        return columns
+
+
+@dataclass(frozen=True)
 class ScoredFile:
     """The file written by :func:`scorewise.score_file`.
 
@@ -163,30 +259,15 @@ def score_file(
     100
     """
     source, out = Path(path), Path(out)
-    named = get_rules(rules)
-    if not named:
-        raise InvalidInput("there are no rules; pass at least one")
+    scores = RowScores(get_rules(rules), normalize, calibration)
     check_table_path(out)
     if options.get("class_names") is not None:
         options["class_names"] = tuple(map(class_text, options["class_names"]))
     predictions = read_as(source, ReadOptions(**options, reads_labels=False))
     check_not_input(out, source)
-    for rule in named.values():
-        rule.for_classes(predictions.class_names).check_classes(predictions.shape[-1])
+    scores.check_classes(predictions)
     versions_before = file_versions(source)
-    metadata = {
-        **input_summary(source, predictions.shape),
-        "rules": {name: _rule_in_metadata(rule) for name, rule in named.items()},
-        "normalize": normalize,
-    }
-    if calibration is not None:
-        if not isinstance(calibration, MemberTransform):
-            raise InvalidInput(
-                f"calibration must be a Calibration, not {quoted(calibration)}; "
-                "scorewise.load_calibration reads one from a file"
-            )
-        content = dumps(calibration.to_dict()).encode()
-        metadata["calibration_sha256"] = hashlib.sha256(content).hexdigest()
+    metadata = {**input_summary(source, predictions.shape), **scores.settings()}
     settings = {
         **metadata,
         "source": str(source.resolve()),
@@ -194,7 +275,7 @@ def score_file(
         "read": {name: repr(value) for name, value in sorted(options.items())},
     }
     # A user-defined rule is identified by its name alone, which another rule may have later.
-    resume = resume and all(map(_is_storable, named.values()))
+    resume = resume and scores.has_settings
     with (
         ScoredParts.for_output(out, settings, resume=resume) as parts,
         file_digest_in_background(source) as sha,
@@ -202,7 +283,7 @@ def score_file(
         resumed = parts.n_rows()
         with bar("scoring", len(predictions), progress) as advance:
             advance(resumed)
-            for n in _score_rows(predictions, named, parts, resumed, normalize, calibration):
+            for n in _score_rows(predictions, scores, parts, resumed):
                 advance(n)
         metadata["sha256"] = sha.result()
         if file_versions(source) != versions_before:
@@ -247,10 +328,10 @@ def row_uncertainties(
     array([0.75, 0.75])
     """
     validate.choice(component, "component", COMPONENTS)
-    rules = get_rules(rule)
+    scores = RowScores(get_rules(rule), normalize)
     values = []
     with bar("scoring", len(predictions), progress) as advance:
-        for _, chunk, (result,) in decomposed_chunks(predictions, rules, normalize=normalize):
+        for _, chunk, (result,) in decomposed_chunks(predictions, scores):
             values.append(to_numpy(getattr(result, component)))
             advance(len(chunk))
     return np.concatenate(values)
@@ -270,12 +351,7 @@ def _is_storable(rule: ScoringRule) -> bool:
 
 
 def _score_rows(
-    predictions: Predictions,
-    rules: Mapping[str, ScoringRule],
-    parts: ScoredParts,
-    start: int,
-    normalize: bool,
-    calibration: MemberTransform | None,
+    predictions: Predictions, scores: RowScores, parts: ScoredParts, start: int
 ) -> Iterator[int]:
     """Score the rows from ``start`` on into parts; yield the number of rows of each chunk."""
     _, m, k = predictions.shape
@@ -285,14 +361,8 @@ def _score_rows(
     if start == len(predictions) and start:
         return
     # Parts end where chunks do, so that a resumed run has the same chunks and results.
-    for first_row, chunk, results in decomposed_chunks(
-        predictions, rules, start, normalize, calibration
-    ):
-        columns = row_column(chunk.ids, first_row, len(chunk))
-        for rule, result in zip(rules, results, strict=True):
-            for component in COMPONENTS:
-                columns[f"{component}_{rule}"] = to_numpy(getattr(result, component))
-        pending.append(columns)
+    for first_row, chunk, results in decomposed_chunks(predictions, scores, start):
+        pending.append(scores.table(chunk, first_row, results))
         n += len(chunk)
         yield len(chunk)
         if n >= part_rows:
@@ -303,24 +373,16 @@ def _score_rows(
 
 
 def decomposed_chunks(
-    predictions: Predictions,
-    rules: Mapping[str, ScoringRule],
-    start: int = 0,
-    normalize: bool = False,
-    calibration: MemberTransform | None = None,
+    predictions: Predictions, scores: RowScores, start: int = 0
 ) -> Iterator[tuple[int, Predictions, list[Any]]]:
     """Yield for each chunk the number of its first row, the chunk and its decompositions."""
     row = start
     for chunk in _chunks_ahead(predictions, start):
         try:
-            raw = chunk.raw(row, normalize)
-            if calibration is None:
-                results = decompose(Members(raw, chunk.weights), rules)
-            else:
-                results = decompose(calibration.transform(Samples.of(raw, chunk.weights)), rules)
+            results = scores.decompose(chunk, row)
         except InvalidInput as error:
             raise predictions.with_location(error) from None
-        yield row, chunk, list(results.values())
+        yield row, chunk, results
         row += len(chunk)
 
 

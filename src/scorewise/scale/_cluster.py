@@ -1,0 +1,193 @@
+"""Clusters: the processes of this machine, or a scheduler at an address, whose workers are checked.
+
+Results must not depend on which worker computes a partition. So every worker must have the same
+version of scorewise, the same Python and the same major versions of NumPy and pyarrow.
+"""
+
+from __future__ import annotations
+
+import platform
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from scorewise import _validate as validate
+from scorewise._text import quoted
+from scorewise._threads import processors
+from scorewise._version import __version__
+from scorewise.errors import InvalidInput, ScorewiseError
+
+if TYPE_CHECKING:
+    from distributed import Client
+
+Scheduler = Any  # "local", "local:N", "tcp://HOST:PORT" or a distributed.Client
+
+_LOCAL = re.compile(r"local(?::([0-9]+))?")
+_ADDRESS = re.compile(r"[a-z]+://.+")
+_SHARE = 0.9  # of the memory of this machine, for all workers together
+
+
+@contextmanager
+def cluster(scheduler: Scheduler = "local") -> Iterator[Client]:
+    """Yield a client of a Dask cluster whose workers can compute the same as this process.
+
+    Use it to pass one cluster to several functions, rather than start one for each.
+
+    Parameters
+    ----------
+    scheduler : str or distributed.Client
+        ``"local"`` starts a process for each processor that this process may use, ``"local:N"``
+        starts N; each computes in one thread, and they end with the block. ``"tcp://HOST:PORT"`` or
+        ``"tls://HOST:PORT"`` is the address of a scheduler. A client is yielded as it is, and not
+        closed.
+
+    Yields
+    ------
+    distributed.Client
+
+    Raises
+    ------
+    InvalidInput
+        If a worker lacks scorewise or has another version of it, of Python, NumPy or pyarrow; the
+        message names the worker and both versions.
+    ScorewiseError
+        If there is no scheduler at the address. It is tried for 30 seconds, which Dask's setting
+        ``distributed.comm.timeouts.connect`` changes.
+
+    Examples
+    --------
+    >>> import scorewise.scale
+    >>> with scorewise.scale.cluster("local:2") as client:  # doctest: +SKIP
+    ...     scorewise.scale.score_dataset("predictions/", "log", "scores/", scheduler=client)
+    """
+    distributed = _distributed()
+    if isinstance(scheduler, distributed.Client):
+        check_workers(scheduler)
+        yield scheduler
+        return
+    local = _LOCAL.fullmatch(scheduler) if isinstance(scheduler, str) else None
+    if local:
+        n = processors() if local[1] is None else int(local[1])
+        n_workers = validate.whole(n, "the number of workers after local:", at_least=1)
+        with _local_cluster(n_workers) as started, distributed.Client(started) as client:
+            yield client
+        return
+    if not (isinstance(scheduler, str) and _ADDRESS.fullmatch(scheduler)):
+        raise InvalidInput(
+            f"the scheduler must be 'local', 'local:N', the address of a Dask scheduler such as "
+            f"'tcp://HOST:8786', or a distributed.Client, not {quoted(scheduler)}"
+        )
+    try:
+        client = distributed.Client(scheduler, set_as_default=False)
+    except (OSError, ValueError) as error:  # of the network, and of an address
+        raise ScorewiseError(
+            f"there is no Dask scheduler at {quoted(scheduler)}: {_first_line(error)}; start one "
+            'by "dask scheduler", or use local:N for N processes of this machine'
+        ) from None
+    with client:
+        check_workers(client)
+        yield client
+
+
+def _distributed() -> Any:
+    try:
+        import distributed
+    except ModuleNotFoundError as error:
+        raise ImportError(f"clusters need {error.name}: pip install 'scorewise[dask]'") from error
+    return distributed
+
+
+@contextmanager
+def _local_cluster(n_workers: int) -> Iterator[Any]:
+    """Yield a cluster of processes on this machine, with one kernel thread each."""
+    distributed = _distributed()
+    from distributed.system import MEMORY_LIMIT
+
+    with distributed.LocalCluster(
+        n_workers=n_workers,
+        threads_per_worker=1,
+        processes=True,
+        host="127.0.0.1",
+        dashboard_address="127.0.0.1:0",
+        memory_limit=int(_SHARE * MEMORY_LIMIT / n_workers),
+        env={"SCOREWISE_NUM_THREADS": "1"},
+    ) as started:
+        yield started
+
+
+def _first_line(error: BaseException) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]
+
+
+# -- versions --------------------------------------------------------------------------------------
+
+
+def check_workers(client: Client) -> None:
+    """Raise unless all workers have the versions of this process; warn if there is no worker."""
+    answers = client.run(_version_reader(), on_error="return")
+    if not answers:
+        address = client.scheduler.address if client.scheduler is not None else "?"
+        validate.warn(
+            f"the scheduler at {address} has no workers yet; waiting for the first: start some by "
+            f'"dask worker {address}"'
+        )
+    here = _version_reader()()
+    for worker, there in sorted(answers.items()):
+        _check_worker(worker, here, there)
+
+
+def _check_worker(worker: str, here: dict[str, str | None], there: Any) -> None:
+    if isinstance(there, BaseException):
+        raise InvalidInput(f"the worker {worker} could not say its versions: {_first_line(there)}")
+    if there["scorewise"] is None:
+        raise InvalidInput(
+            f"the worker {worker} cannot import scorewise: install it where the worker runs, "
+            f"pip install 'scorewise[dask]=={here['scorewise']}', and start the worker again"
+        )
+    n_parts = {"scorewise": 9, "Python": 2, "NumPy": 1, "pyarrow": 1}  # of versions that matter
+    for name, n in n_parts.items():
+        if _beginning(there[name], n) != _beginning(here[name], n):
+            raise InvalidInput(
+                f"the worker {worker} has {name} {there[name]}, and this process {here[name]}; "
+                "results could differ: use the same environment for both, and start the worker "
+                "again"
+            )
+
+
+def _beginning(version: str | None, n: int) -> list[str] | None:
+    return None if version is None else version.split(".")[:n]
+
+
+def _version_reader() -> Callable[[], dict[str, str | None]]:
+    """Return a function that workers without scorewise can run too, as it is sent by value."""
+
+    def versions() -> dict[str, str | None]:
+        import importlib
+        import platform
+
+        def version_of(module: str) -> str | None:
+            try:
+                return str(importlib.import_module(module).__version__)
+            except ImportError:
+                return None
+
+        return {
+            "scorewise": version_of("scorewise"),
+            "Python": platform.python_version(),
+            "NumPy": version_of("numpy"),
+            "pyarrow": version_of("pyarrow"),
+        }
+
+    return versions
+
+
+def check_own_version(version: str) -> None:
+    """Raise, on a worker that joined later, if it has another version than the client."""
+    if version != __version__:
+        from distributed import get_worker
+
+        raise ScorewiseError(
+            f"the worker {get_worker().address} on {platform.node()} has scorewise "
+            f"{__version__}, and the client {version}; use the same environment for both"
+        )

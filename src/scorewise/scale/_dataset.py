@@ -1,0 +1,352 @@
+"""Data sets: a folder of Parquet files with predictions, of which each file is a partition."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from scorewise import _validate as validate
+from scorewise._text import quoted, shape_text
+from scorewise.errors import InvalidFile, InvalidInput
+from scorewise.io import Predictions, parquet_schema, read_parquet_file, read_predictions
+
+_VERSION_KEYS = (  # of what filesystems say about a file; the first that is there
+    ("ETag", "etag", "md5Hash", "content_md5", "generation"),
+    ("mtime", "LastModified", "last_modified", "updated", "created"),
+)
+
+
+@dataclass(frozen=True)
+class Partition:
+    """A file of a data set.
+
+    Attributes
+    ----------
+    number : int
+        From 0, in the order of the names.
+    name : str
+        The path of the file relative to the folder.
+    path : str
+        The path of the file on its filesystem.
+    version : str
+        Size and time of the last change, or the digest that the filesystem stores; it changes when
+        the file is replaced or edited.
+    """
+
+    number: int
+    name: str
+    path: str
+    version: str
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """Predictions in a folder of Parquet files, which workers of a cluster read.
+
+    Use it for folders that are larger than one machine. Making it lists the folder once and reads
+    the columns of the first file; the other files are checked when they are read.
+
+    Attributes
+    ----------
+    address : str
+        Where the folder is, with its protocol: ``file:///data/predictions``, ``s3://bucket/x``.
+    partitions : tuple of Partition
+        The files in the order of their names; hidden ones are left out.
+    reading : dict
+        Options of :func:`scorewise.read_predictions`.
+    storage_options : dict
+        Options of the filesystem, such as credentials. They are in no file that scorewise writes.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> import numpy as np, scorewise as sw
+    >>> from scorewise.scale import Dataset
+    >>> folder = pathlib.Path(tempfile.mkdtemp()) / "predictions"
+    >>> folder.mkdir()
+    >>> for name in ("a", "b"):
+    ...     sw.write_predictions(folder / f"{name}.parquet", np.full((4, 3, 2), 0.5))
+    >>> dataset = Dataset.of(folder)
+    >>> dataset
+    Dataset(2 partitions, 3 members, 2 classes, float64)
+    >>> dataset.read(dataset.partitions[1]).shape
+    (4, 3, 2)
+    """
+
+    address: str
+    partitions: tuple[Partition, ...] = field(repr=False)
+    reading: Mapping[str, Any]
+    storage_options: Mapping[str, Any] = field(repr=False)
+    schema: Any = field(repr=False)
+    members_and_classes: tuple[int, int]
+    dtype: np.dtype[Any]
+    class_names: tuple[str, ...] | None
+    member_weights: np.ndarray | None = field(repr=False)
+    fields: frozenset[str]
+
+    @classmethod
+    def of(
+        cls,
+        address: str | os.PathLike[str] | Dataset,
+        *,
+        storage_options: Mapping[str, Any] | None = None,
+        **reading: Any,
+    ) -> Dataset:
+        """Return the data set at an address.
+
+        Parameters
+        ----------
+        address : str, path or Dataset
+            A folder, or a single Parquet file: a path, or an address of any filesystem of
+            ``fsspec``, such as ``s3://bucket/folder``. A data set is returned as it is.
+        storage_options : dict, optional
+            Options of the filesystem.
+        **reading
+            As for :func:`scorewise.read_predictions`: ``class_names``, ``labels``, …
+
+        Raises
+        ------
+        InvalidInput
+            If there are no Parquet files, or the first one has no predictions.
+        FileNotFoundError
+            If there is nothing at the address.
+        """
+        if isinstance(address, Dataset):
+            _refuse_options({**reading, "storage_options": storage_options})
+            return address
+        known = [name for name in validate.options_of(read_predictions) if name != "path"]
+        validate.known_options(reading, known, ["address", "storage_options"])
+        reading = {name: value for name, value in reading.items() if value is not None}
+        filesystem, root = open_filesystem(address, storage_options)
+        partitions = tuple(_partitions(filesystem, root, str(address)))
+        first, schema = _first_columns(filesystem, partitions, reading)
+        return cls(
+            filesystem.unstrip_protocol(root),
+            partitions,
+            reading,
+            dict(storage_options or {}),
+            schema,
+            first.shape[1:],
+            first.dtype,
+            first.class_names,
+            first.member_weights,
+            first.fields,
+        )
+
+    def __repr__(self) -> str:
+        n = len(self.partitions)
+        of_row = shape_text((1, *self.members_and_classes)).partition(", ")[2]
+        return f"Dataset({n:,} partition{'s' * (n != 1)}, {of_row}, {self.dtype})"
+
+    def __len__(self) -> int:
+        return len(self.partitions)
+
+    @property
+    def filesystem(self) -> Any:
+        """The filesystem of ``fsspec`` that the files are on."""
+        return open_filesystem(self.address, self.storage_options)[0]
+
+    def read(self, partition: Partition) -> Predictions:
+        """Return the predictions of a partition, whose rows are read as they are used.
+
+        Errors name the partition, the row group and the row.
+
+        Raises
+        ------
+        InvalidInput
+            If it is not a Parquet file, or differs from the first in its columns.
+        """
+        import pyarrow as pa
+
+        try:
+            predictions = read_parquet_file(
+                partition.path,
+                filesystem=self._remote(),
+                name=partition.name,
+                schema=self.schema,
+                **self.reading,
+            )
+        except InvalidInput:
+            if self._is_empty(partition):
+                return self.empty()
+            raise
+        except pa.ArrowException as error:
+            raise InvalidFile(f"{partition.name!r} cannot be read: {error}") from None
+        if predictions.shape[1:] != self.members_and_classes:
+            there, here = (
+                " and ".join(shape_text((1, *x)).split(", ")[1:])
+                for x in (predictions.shape[1:], self.members_and_classes)
+            )
+            raise InvalidFile(
+                f"{partition.name!r} has {there}, and {self.partitions[0].name!r} has {here}; all "
+                "files must have the same members and classes"
+            )
+        return predictions
+
+    def empty(self, n_rows: int = 0) -> Predictions:
+        """Return predictions of the same members and classes with no rows, or all uniform ones."""
+        m, k = self.members_and_classes
+        arrays = {"probs": np.full((n_rows, m, k), 1 / k, self.dtype)}
+        ids = (
+            np.array([f"row-{i}" for i in range(n_rows)], object) if "ids" in self.fields else None
+        )
+        labels = np.zeros(n_rows, np.int64) if "labels" in self.fields else None
+        return Predictions(
+            **arrays,
+            labels=labels,
+            ids=ids,
+            class_names=self.class_names,
+            weights=self.member_weights,
+            labels_are="indices",
+        )
+
+    def read_rows(self, partition: Partition, rows: np.ndarray) -> Any:
+        """Return some rows, in rising order, with all their columns, as a pyarrow table."""
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        try:
+            with pq.ParquetFile(partition.path, filesystem=self._remote()) as file:
+                tables, first = [file.schema_arrow.empty_table()], 0
+                for i in range(file.num_row_groups):
+                    stop = first + file.metadata.row_group(i).num_rows
+                    inside = rows[(rows >= first) & (rows < stop)]
+                    if len(inside):
+                        tables.append(file.read_row_group(i).take(pa.array(inside - first)))
+                    first = stop
+                return pa.concat_tables(tables)
+        except (pa.ArrowException, OSError) as error:
+            if getattr(error, "errno", None):  # of the system, not of the file
+                raise
+            raise InvalidFile(f"{partition.name!r} cannot be read: {error}") from None
+
+    def for_workers(self) -> Dataset:
+        """Return the data set without its list of files, of which each task gets one."""
+        return replace(self, partitions=self.partitions[:1])
+
+    def _remote(self) -> Any:
+        """The filesystem, unless the files are on this machine, where pyarrow reads faster."""
+        filesystem = self.filesystem
+        return None if is_local(filesystem) else filesystem
+
+    def _is_empty(self, partition: Partition) -> bool:
+        """Whether a partition has no rows; lists of members then have no length."""
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        try:
+            with pq.ParquetFile(partition.path, filesystem=self._remote()) as file:
+                return bool(file.metadata.num_rows == 0 and file.schema_arrow.equals(self.schema))
+        except (pa.ArrowException, OSError):
+            return False
+
+
+# -- filesystems -----------------------------------------------------------------------------------
+
+
+def open_filesystem(
+    address: str | os.PathLike[str], storage_options: Mapping[str, Any] | None = None
+) -> tuple[Any, str]:
+    """Return the filesystem of ``fsspec`` for an address, and the path on it."""
+    import fsspec
+
+    text = os.fspath(address)
+    try:
+        filesystem, path = fsspec.core.url_to_fs(text, **(storage_options or {}))
+    except ValueError as error:  # an unknown protocol
+        raise InvalidInput(f"{quoted(text)} is no address that fsspec knows: {error}") from None
+    return filesystem, path.rstrip("/") or path
+
+
+def is_local(filesystem: Any) -> bool:
+    """Whether a filesystem is that of this machine."""
+    return "file" in _protocols(filesystem)
+
+
+def _protocols(filesystem: Any) -> Collection[str]:
+    protocol = filesystem.protocol
+    return (protocol,) if isinstance(protocol, str) else protocol
+
+
+def is_address(text: str) -> bool:
+    """Whether a text is an address with a protocol, rather than a path.
+
+    Examples
+    --------
+    >>> is_address("s3://bucket/folder"), is_address("folder")
+    (True, False)
+    """
+    return "://" in text
+
+
+def _partitions(filesystem: Any, root: str, address: str) -> Iterator[Partition]:
+    """The Parquet files under a path, in the order of their names, without hidden ones."""
+    if filesystem.isfile(root):
+        files = {root: filesystem.info(root)}
+        base = root.rpartition("/")[0]
+    elif filesystem.exists(root):
+        files = filesystem.find(root, detail=True)
+        base = root
+    else:
+        raise FileNotFoundError(f"there is no folder {address!r}")
+    names = {
+        path: path.removeprefix(base).lstrip("/")
+        for path, info in files.items()
+        if info["type"] == "file"
+    }
+    shown = [
+        path
+        for path, name in names.items()
+        if name.lower().endswith(".parquet")
+        and not any(part.startswith((".", "_")) for part in name.split("/"))
+    ]
+    if not shown:
+        raise InvalidFile(f"{address!r} has no Parquet files")
+    # as paths sort: by folder, then by name
+    for number, path in enumerate(sorted(shown, key=lambda path: names[path].split("/"))):
+        yield Partition(number, names[path], path, _version(files[path]))
+
+
+def _version(info: Mapping[str, Any]) -> str:
+    """What a filesystem says about a file that changes with its content."""
+    parts = [str(info.get("size"))]
+    for keys in _VERSION_KEYS:
+        value = next((info[key] for key in keys if info.get(key) is not None), None)
+        parts += [] if value is None else [str(value)]
+    return " ".join(parts)
+
+
+def _first_columns(
+    filesystem: Any, partitions: tuple[Partition, ...], reading: dict[str, Any]
+) -> tuple[Predictions, Any]:
+    """The first file that has rows, and its columns."""
+    remote = None if is_local(filesystem) else filesystem
+    problem = None
+    for partition in partitions:
+        where = {"filesystem": remote, "name": partition.name}
+        try:
+            schema = parquet_schema(partition.path, **where)
+            return read_parquet_file(partition.path, **where, **reading), schema
+        except InvalidInput as error:  # corrupt, or empty: others may be valid
+            problem = problem or error
+    assert problem is not None
+    raise problem
+
+
+def _refuse_options(options: Mapping[str, Any]) -> None:
+    passed = [name for name, value in options.items() if value is not None]
+    if passed:
+        raise InvalidInput(
+            f"{', '.join(passed)}: cannot be passed with a Dataset; pass them to Dataset.of"
+        )
+
+
+def local_path(address: str | os.PathLike[str]) -> Path | None:
+    """The path of an address on this machine; None if it is on another filesystem."""
+    filesystem, path = open_filesystem(address)
+    return Path(path) if is_local(filesystem) else None

@@ -1,0 +1,610 @@
+"""Work on the partitions of a data set: resumed, retried, and with bad rows set aside.
+
+Two functions run work on a cluster, and both take partitions in a sliding window, so that neither
+the client nor the scheduler holds more for more partitions.
+
+:func:`map_in_order` yields ``function(partition, *arguments)`` of each partition, in their order.
+Use it where the result is small and merged, such as a histogram, and no file is written.
+
+:func:`write_partitions` writes one Parquet file per partition. What it writes is a :class:`Work`, a
+picklable object with
+
+- ``names``: the columns of numbers that the summary describes,
+- ``fields``: the fields of a chunk that are needed besides the members, such as ``{"ids"}``,
+- ``settings()``: whatever the output depends on, as JSON can hold it,
+- ``columns(chunk, first_row)``: the columns for the rows of a chunk. ``first_row`` is the number of
+  its first row in the partition; where errors have an index, it counts from there,
+- ``counts(columns)``: arrays of whole numbers by name, which are added over all chunks and
+  partitions.
+
+The heart is one idempotent task per partition. If the manifest has an entry for the partition, made
+with these settings from this version of the input, and the digest of the output is that of the
+entry, then the task returns the entry. Otherwise it computes the output and writes it, then the
+entry. A task can be run twice, by two workers at once, or after a crash of anything: the output is
+the same. So there is no other code for resuming.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import deque
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import closing, suppress
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol
+from uuid import uuid4
+
+import numpy as np
+
+from scorewise import _validate as validate
+from scorewise._files import file_digest
+from scorewise._json import dumps
+from scorewise._progress import bar
+from scorewise._tables import Columns, write_arrow
+from scorewise._version import __version__
+from scorewise.errors import InvalidInput, Remedy, ScorewiseError
+from scorewise.io import Predictions, predictions_of_table
+from scorewise.scale._cluster import Scheduler, check_own_version, cluster
+from scorewise.scale._dataset import Dataset, Partition
+from scorewise.scale._store import SETTINGS, SUMMARY, Store, digest_of, entry_name, output_name
+from scorewise.scale._summary import ColumnSummary, MergedSummary, summarize
+
+if TYPE_CHECKING:
+    from distributed import Client
+
+ON_BAD_ROWS = ("fail", "quarantine")
+
+_RETRIES = 3  # of a task that raised, such as for a network that was down
+_LOST = 3  # times that a partition is submitted again after its workers died
+_PER_THREAD = 3  # partitions that are submitted at a time
+_AHEAD = 256  # partitions by which the fastest may be ahead of the slowest, at least
+
+
+class Work(Protocol):
+    """What is computed for the rows of each partition; see the module's documentation."""
+
+    @property
+    def names(self) -> Sequence[str]:
+        """The columns of numbers that the summary describes."""
+
+    @property
+    def fields(self) -> frozenset[str]:
+        """The fields of a chunk that are needed besides the members."""
+
+    def settings(self) -> dict[str, Any]:
+        """Return whatever the output depends on, as JSON can hold it."""
+
+    def columns(self, chunk: Predictions, first_row: int) -> Columns:
+        """Return the columns for the rows of a chunk."""
+
+    def counts(self, columns: Columns) -> Mapping[str, np.ndarray]:
+        """Return whole numbers that are added over all rows."""
+
+
+# -- on the client: a sliding window ---------------------------------------------------------------
+
+
+def map_in_order(
+    client: Client,
+    function: Callable[..., Any],
+    partitions: Sequence[Partition],
+    *arguments: Any,
+    task: str = "partition",
+    on_done: Callable[[], None] = lambda: None,
+) -> Generator[tuple[Partition, Any], None, None]:
+    """Yield each partition with ``function(partition, *arguments)``, computed on the workers.
+
+    Partitions are yielded in their order. Memory does not grow with their number: a few are
+    submitted at a time, and results are released as they are yielded. Tasks of workers that die
+    are run again.
+
+    Parameters
+    ----------
+    client : distributed.Client
+    function : callable
+        Picklable; running it twice must do no harm.
+    partitions : sequence of Partition
+    *arguments : object
+        Picklable; sent to each worker once.
+    task : str
+        Name of the tasks on Dask's dashboard.
+    on_done : callable
+        Called for each partition that is computed, in any order.
+
+    Raises
+    ------
+    ScorewiseError
+        If several workers died while they computed a partition, or the scheduler is lost.
+    """
+    from distributed import KilledWorker, as_completed
+
+    run = f"scorewise-{task}-{uuid4().hex[:8]}"
+    # A task rather than scattered data: the scheduler runs it again if its worker dies.
+    shared = [
+        client.submit(_same, x, key=f"{run}-argument-{i}", pure=False)
+        for i, x in enumerate(arguments)
+    ]
+    waiting = deque(enumerate(partitions))
+    submitted: dict[Any, tuple[int, Partition]] = {}
+    results: dict[int, Any] = {}  # those that are done before an earlier one
+    n_lost: dict[int, int] = {}
+    completed = as_completed()
+    next_index = 0
+
+    def submit(index: int, partition: Partition) -> None:
+        attempt = n_lost.get(index, 0)
+        key = f"{run}-{partition.number}-{attempt}"
+        future = client.submit(function, partition, *shared, key=key, retries=_RETRIES, pure=False)
+        submitted[future] = index, partition
+        completed.add(future)
+
+    try:
+        while waiting or submitted:
+            window = _PER_THREAD * max(1, sum(client.nthreads().values()))
+            ahead = next_index + max(_AHEAD, 4 * window)
+            while waiting and len(submitted) < window and waiting[0][0] < ahead:
+                submit(*waiting.popleft())
+            future = next(completed)
+            index, partition = submitted.pop(future)
+            try:
+                results[index] = _result(future, client)
+            except KilledWorker as error:
+                n_lost[index] = n_lost.get(index, 0) + 1
+                if n_lost[index] > _LOST:
+                    raise ScorewiseError(
+                        f"{partition.name!r}: all workers that computed this partition died, the "
+                        f"last at {error.last_worker.address}; usually they were out of memory: "
+                        "start workers with more memory or fewer threads, and repeat"
+                    ) from None
+                submit(index, partition)
+                continue
+            del future
+            n_lost.pop(index, None)
+            on_done()
+            while next_index in results:
+                yield partitions[next_index], results.pop(next_index)
+                next_index += 1
+    finally:
+        with suppress(Exception):  # the cluster may be lost
+            client.cancel([*submitted, *shared])
+
+
+def _result(future: Any, client: Client) -> Any:
+    """Return the result of a task; raise a clear error if the scheduler is lost."""
+    from asyncio import CancelledError as AsyncCancelledError
+    from concurrent.futures import CancelledError
+
+    try:
+        return future.result()
+    except (CancelledError, AsyncCancelledError):
+        raise ScorewiseError(
+            "the connection to the scheduler was lost; start it again and repeat the command"
+        ) from None
+
+
+def _same(value: Any) -> Any:
+    return value
+
+
+# -- on the client: outputs ------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class WrittenPartitions:
+    """The output of :func:`write_partitions`.
+
+    Attributes
+    ----------
+    path : str
+        Of the folder.
+    n_rows, n_partitions : int
+        Written; rows that are quarantined are not among them.
+    resumed : int
+        Number of partitions that an earlier run has written.
+    columns : tuple of str
+    quarantined : list of dict
+        For each partition with bad rows: ``partition``, ``input``, ``rows`` and ``file``; or
+        ``reason``, if the whole file could not be read.
+    summary : dict of str to ColumnSummary
+    counts : dict of str to array
+    """
+
+    path: str
+    n_rows: int
+    n_partitions: int
+    resumed: int
+    columns: tuple[str, ...]
+    quarantined: list[dict[str, Any]]
+    summary: dict[str, ColumnSummary]
+    counts: dict[str, np.ndarray] = field(repr=False)
+
+
+def write_partitions(
+    dataset: Dataset,
+    work: Work,
+    out: Any,
+    *,
+    scheduler: Scheduler = "local",
+    on_bad_rows: str = "fail",
+    restart: bool = False,
+    resumable: bool = True,
+    storage_options: Mapping[str, Any] | None = None,
+    task: str = "score",
+    progress: bool | None = None,
+) -> WrittenPartitions:
+    """Write the columns of each partition to a file in the folder ``out``, on a cluster.
+
+    Parameters
+    ----------
+    dataset : Dataset
+    work : Work
+    out : str or path
+        A new or empty folder, or one that an earlier run with the same settings has written to:
+        its finished partitions are not computed again. It has ``part-00017.parquet`` for partition
+        17, and in ``_manifest`` an entry for each partition, settings and summary.
+    scheduler : str or distributed.Client
+        As for :func:`scorewise.scale.cluster`.
+    on_bad_rows : {"fail", "quarantine"}
+        Whether a row that is invalid stops the run, or is written to ``quarantine-00017.parquet``
+        with its reason.
+    restart : bool
+        Whether to remove the outputs of an earlier run first.
+    resumable : bool
+        Whether the settings identify the work; otherwise outputs of an earlier run are refused.
+    storage_options : dict, optional
+        Of the filesystem of ``out``.
+    task : str
+        A verb, for messages.
+    progress : bool, optional
+        Whether to show a progress bar.
+
+    Raises
+    ------
+    InvalidInput
+        If a row is invalid, the settings differ, another run writes to the folder, or it has files
+        that scorewise did not put there.
+    """
+    validate.choice(on_bad_rows, "on_bad_rows", ON_BAD_ROWS)
+    store = Store.at(out, storage_options)
+    _check_not_in_input(store, dataset)
+    trial = dataset.empty(1)
+    columns = work.columns(trial, 0)  # raises if the work does not fit these classes
+    settings = {
+        "version": __version__,
+        "source": dataset.address,
+        "read": {name: repr(value) for name, value in sorted(dataset.reading.items())},
+        **work.settings(),
+    }
+    n_partitions = len(dataset.partitions)
+    with store.locked() as names:
+        if not resumable and not restart and SETTINGS in names:
+            raise InvalidInput(
+                f"the folder {store.shown!r} has outputs of an earlier run, and user-defined rules "
+                "may have changed since; choose another folder, or pass restart=True (--restart)"
+            )
+        earlier = {*store.prepare(names, settings, restart=restart, n_partitions=n_partitions)}
+        recipe = _Recipe(
+            dataset.for_workers(), work, store, json.loads(dumps(settings)), on_bad_rows
+        )
+        merged = _MergedEntries(work.names)
+        with (
+            cluster(scheduler) as client,
+            bar(f"{task}: partitions", n_partitions, progress) as advance,
+            closing(
+                map_in_order(
+                    client, _run, dataset.partitions, recipe, task=task, on_done=lambda: advance(1)
+                )
+            ) as entries,
+        ):
+            for partition, entry in entries:
+                if isinstance(entry, BaseException):
+                    raise entry
+                merged.add(entry, is_resumed=entry.pop("exists") and partition.number in earlier)
+        result = merged.result(store.shown, tuple(_with_partition(columns, 0, 1)))
+        store.write_json(SUMMARY, _summary(result))
+    return result
+
+
+def _check_not_in_input(store: Store, dataset: Dataset) -> None:
+    out, source = f"{store.address.rstrip('/')}/", f"{dataset.address.rstrip('/')}/"
+    if out.startswith(source) or source.startswith(out):
+        raise InvalidInput(
+            f"{store.shown!r} is, or is in, or holds, the input {dataset.address!r}; write to "
+            "another folder"
+        )
+
+
+class _MergedEntries:
+    """The summary of all partitions, whose entries are added in their order."""
+
+    def __init__(self, names: Sequence[str]) -> None:
+        self._summaries = {name: MergedSummary() for name in names}
+        self._counts: dict[str, np.ndarray] = {}
+        self._n_rows = self._n_partitions = self._n_resumed = 0
+        self._quarantined: list[dict[str, Any]] = []
+
+    def add(self, entry: Mapping[str, Any], *, is_resumed: bool) -> None:
+        """Add the entry of the next partition."""
+        self._n_partitions += 1
+        self._n_resumed += is_resumed
+        self._n_rows += entry["rows"]
+        for name, summary in entry["summary"].items():
+            self._summaries[name].add(summary)
+        for name, counts in entry["counts"].items():
+            self._counts[name] = np.array(counts, np.int64) + self._counts.get(name, np.int64(0))
+        if entry["quarantine"] is not None:
+            numbers = {"partition": entry["partition"], "input": entry["input"]}
+            self._quarantined.append(numbers | entry["quarantine"])
+
+    def result(self, path: str, columns: tuple[str, ...]) -> WrittenPartitions:
+        """Return the summary."""
+        return WrittenPartitions(
+            path,
+            self._n_rows,
+            self._n_partitions,
+            self._n_resumed,
+            columns,
+            self._quarantined,
+            {name: summary.result() for name, summary in self._summaries.items()},
+            self._counts,
+        )
+
+
+def _summary(written: WrittenPartitions) -> dict[str, Any]:
+    """What is written to ``summary.json``; it does not depend on how often the run was resumed."""
+    return {
+        "version": __version__,
+        "partitions": written.n_partitions,
+        "rows": written.n_rows,
+        "columns": {name: summary.to_dict() for name, summary in written.summary.items()},
+        "counts": written.counts,
+        "quarantined_rows": sum(x["rows"] for x in written.quarantined),
+        "quarantined": written.quarantined,
+    }
+
+
+# -- on a worker: one partition --------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Recipe:
+    """What all tasks of a run share."""
+
+    dataset: Dataset
+    work: Work
+    store: Store
+    settings: Mapping[str, Any]
+    on_bad_rows: str
+
+
+def _run(partition: Partition, recipe: _Recipe) -> dict[str, Any] | ScorewiseError:
+    """Return the entry of a partition, whose output is there; or what is wrong with the input.
+
+    An error is returned rather than raised, as trying again would not help.
+    """
+    try:
+        check_own_version(recipe.settings["version"])
+        task = _PartitionTask(partition, recipe)
+        entry = task.valid_entry()
+        if entry is not None:
+            return entry | {"exists": True}
+        return task.write() | {"exists": False}
+    except InvalidInput as error:
+        remedy = Remedy("on_bad_rows", "quarantine", "to set invalid rows aside")
+        return type(error)(error.problem, *error.remedies, remedy, index=error.index)
+    except ScorewiseError as error:
+        return error
+
+
+class _CannotBeRead(Exception):
+    """The file of a partition is corrupt, so none of its rows can be used."""
+
+
+class _PartitionTask:
+    """The output of one partition and its entry in the manifest."""
+
+    def __init__(self, partition: Partition, recipe: _Recipe) -> None:
+        self._partition, self._recipe = partition, recipe
+        self._store, self._work = recipe.store, recipe.work
+        self._settings_sha256 = digest_of(recipe.settings)
+
+    # -- entries -----------------------------------------------------------------------------------
+
+    def valid_entry(self) -> dict[str, Any] | None:
+        """Return the entry, if its files are there and undamaged; None if there is work to do."""
+        partition = self._partition
+        entry: Any = self._store.read_json(entry_name(partition.number))
+        if not isinstance(entry, dict) or entry.pop("sha256", None) != digest_of(entry):
+            return None
+        is_same = (entry["input"], entry["input_version"], entry["settings_sha256"]) == (
+            partition.name,
+            partition.version,
+            self._settings_sha256,
+        )
+        if not is_same or (entry["quarantine"] and self._recipe.on_bad_rows == "fail"):
+            return None
+        for name, digest in entry["files"].items():
+            if self._store.digest(name) != digest:
+                return None
+        valid: dict[str, Any] = entry
+        return valid
+
+    def write(self) -> dict[str, Any]:
+        """Compute the output, write it and then its entry, and return the entry."""
+        files: dict[str, str] = {}
+        number = self._partition.number
+        n_rows = 0
+        summary: dict[str, Any] = {}
+        counts: dict[str, np.ndarray] = {}
+        quarantine: dict[str, Any] | None = None
+        try:
+            rows = _GoodRows(self._partition, self._recipe)
+            n_rows, summary, counts, digest = self._write_output(rows)
+            files[output_name(number)] = digest
+            if rows.bad:
+                name = output_name(number, "quarantine")
+                files[name] = self._write_quarantine(name, rows.bad)
+                quarantine = {"rows": len(rows.bad), "file": name}
+        except _CannotBeRead as error:
+            quarantine = {"rows": 0, "reason": str(error)}
+        stale = [output_name(number, kind) for kind in ("part", "quarantine")]
+        self._store.remove([name for name in stale if name not in files])
+        entry = {
+            "partition": number,
+            "input": self._partition.name,
+            "input_version": self._partition.version,
+            "settings_sha256": self._settings_sha256,
+            "rows": n_rows,
+            "files": files,
+            "quarantine": quarantine,
+            "summary": summary,
+            "counts": counts,
+        }
+        entry = dict(json.loads(dumps(entry)))
+        self._check_is_current()
+        self._store.write_json(entry_name(number), entry | {"sha256": digest_of(entry)})
+        return entry
+
+    def _check_is_current(self) -> None:
+        """Raise if another run has begun with other settings since this one was stopped."""
+        if not self._store.has_settings(self._recipe.settings):
+            raise ScorewiseError(f"another run has begun to write to {self._store.shown!r}")
+
+    # -- outputs -----------------------------------------------------------------------------------
+
+    def _write_output(
+        self, rows: _GoodRows
+    ) -> tuple[int, dict[str, Any], dict[str, np.ndarray], str]:
+        """Write the columns of all good rows; return their number, summary, counts and digest."""
+        number = self._partition.number
+        summarised: dict[str, list[np.ndarray]] = {name: [] for name in self._work.names}
+        counts: dict[str, np.ndarray] = {}
+        n_rows = 0
+
+        def batches() -> Iterator[Columns]:
+            nonlocal n_rows
+            for columns in rows:
+                n = len(next(iter(columns.values())))
+                n_rows += n
+                for name, values in summarised.items():
+                    values.append(columns[name])
+                for name, numbers in self._work.counts(columns).items():
+                    counts[name] = numbers + counts.get(name, np.int64(0))
+                yield _with_partition(columns, number, n)
+
+        metadata = {"input": self._partition.name, **self._recipe.settings}
+        with self._store.writing(output_name(number)) as path:
+            every = batches()
+            write_arrow(path, ".parquet", next(every), every, metadata)
+            digest = file_digest(path)
+            self._check_is_current()
+        summary = {name: summarize(np.concatenate(x)) for name, x in summarised.items()}
+        return n_rows, summary, counts, digest
+
+    def _write_quarantine(self, name: str, bad: Mapping[int, str]) -> str:
+        """Write bad rows with all their columns and the reason; return the digest."""
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        table = self._recipe.dataset.read_rows(self._partition, np.array([*bad]))
+        column = "reason"
+        while column in table.column_names:
+            column = f"scorewise_{column}"
+        with self._store.writing(name) as path:
+            pq.write_table(table.append_column(column, pa.array([*bad.values()])), path)
+            return file_digest(path)
+
+
+def _with_partition(columns: Columns, number: int, n: int) -> dict[str, np.ndarray]:
+    """The columns, where rows without ids also have the number of their partition."""
+    return {"partition": np.full(n, number), **columns} if "row" in columns else dict(columns)
+
+
+class _GoodRows:
+    """The columns of the good rows of a partition, a chunk at a time.
+
+    Attributes
+    ----------
+    bad : dict of int to str
+        The bad rows that were met so far, in rising order, with reasons.
+    """
+
+    def __init__(self, partition: Partition, recipe: _Recipe) -> None:
+        self._partition, self._dataset, self._work = partition, recipe.dataset, recipe.work
+        self._sets_aside = recipe.on_bad_rows == "quarantine"
+        self.bad: dict[int, str] = {}
+        try:
+            self._predictions = self._dataset.read(partition)
+        except InvalidInput as error:
+            self._raise_if_corrupt(error)
+
+    def _raise_if_corrupt(self, error: InvalidInput) -> None:
+        if self._sets_aside:
+            raise _CannotBeRead(error.problem) from None
+        raise error
+
+    def __iter__(self) -> Iterator[Columns]:
+        n = len(self._predictions)
+        row, has_columns = 0, False
+        while row < n or not has_columns:
+            try:
+                for chunk in self._chunks(self._predictions, row, n):
+                    columns = self._columns(chunk, row)
+                    row += len(chunk)
+                    has_columns = True
+                    yield columns
+                if not n:
+                    return
+            except InvalidInput as error:
+                if not self._sets_aside:
+                    raise
+                stop = self._end_of_chunk(row)
+                for columns in self._good_rows(row, stop, error):
+                    has_columns = True
+                    yield columns
+                row = stop
+            if row >= n and not has_columns:  # all rows are bad: the output has no rows
+                empty = self._work.columns(self._dataset.empty(1), 0)
+                yield {name: values[:0] for name, values in empty.items()}
+                return
+
+    def _chunks(self, predictions: Predictions, start: int, stop: int) -> Iterator[Predictions]:
+        fields = predictions.member_fields | self._work.fields
+        return predictions.chunks(start=start, stop=stop, fields=fields)
+
+    def _columns(self, chunk: Predictions, first_row: int) -> Columns:
+        try:
+            return self._work.columns(chunk, first_row)
+        except InvalidInput as error:
+            raise self._predictions.with_location(error) from None
+
+    def _end_of_chunk(self, row: int) -> int:
+        """The end of the chunk that begins at a row: chunks lie within row groups."""
+        ends = [*self._predictions.row_group_starts, len(self._predictions)]
+        group_end = next(end for end in ends if end > row)
+        return min(group_end, row + self._predictions.rows_of_chunk)
+
+    def _good_rows(self, first: int, stop: int, error: InvalidInput) -> Iterator[Columns]:
+        """Yield the columns of the good rows of a chunk with bad ones, which are recorded."""
+        try:
+            table = self._dataset.read_rows(self._partition, np.arange(first, stop))
+            predictions = predictions_of_table(
+                table, self._predictions, first, **self._dataset.reading
+            )
+        except InvalidInput as read_error:
+            raise _CannotBeRead(read_error.problem) from None
+
+        def search(start: int, stop: int) -> Iterator[Columns]:
+            """Halve a range with bad rows until each is alone."""
+            try:
+                (chunk,) = self._chunks(predictions, start, stop)
+                yield self._columns(chunk, first + start)
+            except InvalidInput as error:
+                if stop - start == 1:
+                    self.bad[first + start] = error.problem
+                    return
+                middle = (start + stop) // 2
+                yield from search(start, middle)
+                yield from search(middle, stop)
+
+        yield from search(0, stop - first)

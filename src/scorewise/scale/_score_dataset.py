@@ -1,0 +1,210 @@
+"""The uncertainty of every row of a data set, computed on a cluster."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from scorewise import _validate as validate
+from scorewise._notebook import TextInNotebooks
+from scorewise._text import aligned, significant
+from scorewise.io import RowScores, read_predictions
+from scorewise.rules import RuleLike, get_rules
+from scorewise.scale._cluster import Scheduler
+from scorewise.scale._dataset import Dataset
+from scorewise.scale._job import WrittenPartitions, write_partitions
+from scorewise.scale._summary import ColumnSummary
+
+
+@dataclass(frozen=True, repr=False)
+class ScoredDataset(TextInNotebooks):
+    """The folder written by :func:`scorewise.scale.score_dataset`.
+
+    Attributes
+    ----------
+    path : str
+        Of the folder.
+    n_rows : int
+        Number of rows that were scored.
+    n_partitions : int
+    resumed : int
+        Number of partitions that were scored by an earlier, interrupted run.
+    columns : tuple of str
+    quarantined : list of dict
+        For each partition with invalid rows: ``partition``, ``input``, ``rows`` and ``file``; or
+        ``reason``, if the whole file could not be read.
+    summary : dict of str to ColumnSummary
+        For each column of scores: mean, quantiles, …
+    """
+
+    path: str
+    n_rows: int
+    n_partitions: int
+    resumed: int
+    columns: tuple[str, ...]
+    quarantined: list[dict[str, Any]]
+    summary: dict[str, ColumnSummary]
+
+    @classmethod
+    def of(cls, written: WrittenPartitions) -> ScoredDataset:
+        """Return the result of a job."""
+        return cls(
+            written.path,
+            written.n_rows,
+            written.n_partitions,
+            written.resumed,
+            written.columns,
+            written.quarantined,
+            written.summary,
+        )
+
+    @property
+    def n_quarantined(self) -> int:
+        """Number of rows that are invalid; those of files that cannot be read are not counted."""
+        return sum(x["rows"] for x in self.quarantined)
+
+    def __repr__(self) -> str:
+        lines = [f"{self.n_rows:,} rows of {self.n_partitions:,} files scored, in {self.path}"]
+        if self.resumed:
+            lines.append(f"{self.resumed:,} files were scored by an earlier run")
+        lines += quarantine_lines(self.quarantined)
+        return "\n".join([*lines, aligned(summary_table(self.summary))])
+
+
+def summary_table(summary: Mapping[str, ColumnSummary]) -> list[list[str]]:
+    """Return means and quantiles as a table of text, with a heading."""
+    heading = ["", "mean", "5 %", "50 %", "95 %", "max"]
+    return [
+        heading,
+        *(
+            [
+                name,
+                *map(significant, (x.mean, *(x.quantiles[p] for p in (0.05, 0.5, 0.95)))),
+                significant(x.maximum),
+            ]
+            for name, x in summary.items()
+        ),
+    ]
+
+
+def quarantine_lines(quarantined: list[dict[str, Any]]) -> list[str]:
+    """Return sentences, without full stops, about rows and files that are quarantined."""
+    n_rows = sum(x["rows"] for x in quarantined)
+    unread = [x for x in quarantined if "reason" in x]
+    lines = []
+    if n_rows:
+        n_files = len(quarantined) - len(unread)
+        lines.append(f"{n_rows:,} invalid rows of {n_files:,} files are in quarantine-*.parquet")
+    lines += [f"{x['input']!r} could not be read: {x['reason']}" for x in unread[:3]]
+    if len(unread) > 3:
+        lines.append(f"{len(unread) - 3:,} other files could not be read")
+    return lines
+
+
+@validate.takes_options_of(read_predictions)
+def score_dataset(
+    dataset: str | os.PathLike[str] | Dataset,
+    rules: RuleLike | Iterable[RuleLike] | Mapping[str, RuleLike],
+    out: str | os.PathLike[str],
+    *,
+    scheduler: Scheduler = "local",
+    calibration: Any = None,
+    normalize: bool = False,
+    on_bad_rows: str = "fail",
+    restart: bool = False,
+    storage_options: Mapping[str, Any] | None = None,
+    progress: bool | None = None,
+    **reading: Any,
+) -> ScoredDataset:
+    """Write the uncertainty of every row of a folder of Parquet files, computed on a cluster.
+
+    Use it where :func:`scorewise.score_file` takes too long on one machine. Scores are the same.
+    Each file is a partition, for which one file is written. If anything dies, repeat the call:
+    finished partitions are not computed again, and the folder is the same in the end, byte for
+    byte.
+
+    Parameters
+    ----------
+    dataset : str, path or Dataset
+        A folder of Parquet files, or an address of one on any filesystem of ``fsspec``, such as
+        ``s3://bucket/folder``, that all workers can read.
+    rules : str, ScoringRule, or several in a list or a mapping
+        As for :func:`scorewise.decompose`.
+    out : str or path
+        A new or empty folder, or an address, that all workers can write to. The scores of the file
+        17 are in ``part-00017.parquet``. Its columns are ``id``, or ``partition`` and ``row`` where
+        the input has no ids, and one for each rule and component, such as ``total_log``. The
+        summary is in ``_manifest/summary.json``.
+    scheduler : str or distributed.Client
+        ``"local"`` for a process on each processor, ``"local:N"`` for N processes, the address of
+        a Dask scheduler such as ``"tcp://HOST:8786"``, or a client.
+    calibration : Calibration, optional
+        Made by :func:`scorewise.fit_calibration`; the members are transformed by it first.
+    normalize : bool
+        Rescale probabilities to sum to 1.
+    on_bad_rows : {"fail", "quarantine"}
+        What to do about rows that are not probabilities and files that cannot be read. ``"fail"``
+        stops and names the file, the row and the reason; what is finished stays. ``"quarantine"``
+        writes such rows to ``quarantine-00017.parquet``, with a column ``reason``, and scores the
+        others.
+    restart : bool
+        Remove the outputs of an earlier run in the folder first.
+    storage_options : dict, optional
+        Options of the filesystem of both folders, such as credentials.
+    progress : bool, optional
+        Whether to show a progress bar; by default on terminals and in notebooks, for long work.
+    **reading
+        As for :func:`scorewise.read_predictions`: ``class_names``, ``ids``, …
+
+    Returns
+    -------
+    ScoredDataset
+
+    Raises
+    ------
+    InvalidInput
+        If the input is invalid; the message names file, row group, row and member. If the folder
+        ``out`` has files that scorewise did not put there, was written with other settings, or is
+        being written to by another run; nothing in it is changed.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> import numpy as np, scorewise as sw
+    >>> from distributed import Client
+    >>> from scorewise.scale import score_dataset
+    >>> folder = pathlib.Path(tempfile.mkdtemp())
+    >>> (folder / "predictions").mkdir()
+    >>> rng = np.random.default_rng(0)
+    >>> for name in ("monday", "tuesday"):
+    ...     probs = rng.dirichlet(np.ones(3), size=(100, 5))
+    ...     sw.write_predictions(folder / "predictions" / f"{name}.parquet", probs)
+    >>> with Client(processes=False, dashboard_address=None) as client:
+    ...     scored = score_dataset(
+    ...         folder / "predictions", "zero-one", folder / "scores", scheduler=client
+    ...     )
+    >>> scored.n_rows, scored.n_partitions
+    (200, 2)
+    >>> scored.columns
+    ('partition', 'row', 'total_zero-one', 'aleatoric_zero-one', 'epistemic_zero-one')
+    """
+    if not isinstance(dataset, Dataset):
+        reading["storage_options"] = storage_options
+    source = Dataset.of(dataset, **reading)
+    scores = RowScores(get_rules(rules), normalize, calibration)
+    scores.check_classes(source.empty())
+    written = write_partitions(
+        source,
+        scores,
+        out,
+        scheduler=scheduler,
+        on_bad_rows=on_bad_rows,
+        restart=restart,
+        resumable=scores.has_settings,
+        storage_options=storage_options,
+        task="score",
+        progress=progress,
+    )
+    return ScoredDataset.of(written)
