@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import joblib
@@ -24,13 +26,26 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.fixture(scope="module")
-def address() -> Iterator[str]:
-    """Of the scheduler of two worker processes."""
+@contextmanager
+def workers(n: int) -> Iterator[str]:
+    """The address of the scheduler of n worker processes."""
     with LocalCluster(
-        n_workers=2, threads_per_worker=1, processes=True, host="127.0.0.1", dashboard_address=None
+        n_workers=n, threads_per_worker=1, processes=True, host="127.0.0.1", dashboard_address=None
     ) as started:
         yield started.scheduler_address
+
+
+@pytest.fixture(scope="module")
+def address() -> Iterator[str]:
+    with workers(2) as started:
+        yield started
+
+
+@pytest.fixture
+def own_address() -> Iterator[str]:
+    """Of workers that other tests do not need."""
+    with workers(1) as started:
+        yield started
 
 
 @pytest.fixture
@@ -120,16 +135,24 @@ def test_data_that_workers_lack_is_named(setup, address, data, monkeypatch):
         run(["figure-1"], here)
 
 
-def test_worker_that_dies_is_reported_and_finished_results_stay(setup, address, monkeypatch):
+def test_worker_that_dies_is_reported_and_finished_results_stay(setup, own_address, monkeypatch):
     monkeypatch.setattr("scorewise_paper.rejection._forest", _die)
     with pytest.raises(ScorewiseError, match="workers of the cluster died"):
-        run(["figure-1"], setup("results", address))
+        run(["figure-1"], setup("results", own_address))
 
 
 def _die(*_: object) -> None:
-    import os
-
     os._exit(1)
+
+
+def test_worker_without_the_package_is_named(setup, own_address):
+    def forget(name: str) -> None:
+        sys.modules[name] = None
+
+    with Client(own_address) as client:
+        client.run(forget, "scorewise_paper")
+        with pytest.raises(InvalidInput, match="cannot import scorewise_paper"):
+            run(["figure-1"], setup("results", own_address))
 
 
 def test_scheduler_is_a_string_or_none():
