@@ -6,7 +6,6 @@ import json
 import os
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import joblib
@@ -18,6 +17,11 @@ from scorewise_paper import EXPERIMENTS, Setup, Store, experiment, run
 from scorewise_paper.errors import InvalidInput, ScorewiseError
 from scorewise_paper.runs import FORESTS
 
+# Dask leaves connections open that it was making to workers when they died.
+pytestmark = pytest.mark.filterwarnings(
+    "ignore:Exception ignored in. <socket:pytest.PytestUnraisableExceptionWarning"
+)
+
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -26,26 +30,13 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@contextmanager
-def workers(n: int) -> Iterator[str]:
-    """The address of the scheduler of n worker processes."""
-    with LocalCluster(
-        n_workers=n, threads_per_worker=1, processes=True, host="127.0.0.1", dashboard_address=None
-    ) as started:
-        yield started.scheduler_address
-
-
 @pytest.fixture(scope="module")
 def address() -> Iterator[str]:
-    with workers(2) as started:
-        yield started
-
-
-@pytest.fixture
-def own_address() -> Iterator[str]:
-    """Of workers that other tests do not need."""
-    with workers(1) as started:
-        yield started
+    """Of the scheduler of two worker processes."""
+    with LocalCluster(
+        n_workers=2, threads_per_worker=1, processes=True, host="127.0.0.1", dashboard_address=None
+    ) as started:
+        yield started.scheduler_address
 
 
 @pytest.fixture
@@ -135,27 +126,30 @@ def test_data_that_workers_lack_is_named(setup, address, data, monkeypatch):
         run(["figure-1"], here)
 
 
-def test_worker_that_dies_is_reported_and_finished_results_stay(setup, own_address, monkeypatch):
-    monkeypatch.setattr("scorewise_paper.rejection._forest", _die)
-    with pytest.raises(ScorewiseError, match="workers of the cluster died"):
-        run(["figure-1"], setup("results", own_address))
+def test_worker_without_the_package_is_named(setup, address):
+    def forget(name: str) -> None:
+        sys.modules[name] = None
+
+    def import_again(name: str) -> None:
+        del sys.modules[name]
+
+    with Client(address) as client:
+        client.run(forget, "scorewise_paper")
+        with pytest.raises(InvalidInput, match="cannot import scorewise_paper"):
+            run(["figure-1"], setup("results", address))
+        client.run(import_again, "scorewise_paper")
+
+
+def test_scheduler_decides_how_many_forests_are_trained_in_parallel():
+    with pytest.raises(InvalidInput, match="n_jobs=2 is for this machine"):
+        Setup("results", scheduler="local", n_jobs=2)
 
 
 def _die(*_: object) -> None:
     os._exit(1)
 
 
-def test_worker_without_the_package_is_named(setup, own_address):
-    def forget(name: str) -> None:
-        sys.modules[name] = None
-
-    with Client(own_address) as client:
-        client.run(forget, "scorewise_paper")
-        with pytest.raises(InvalidInput, match="cannot import scorewise_paper"):
-            run(["figure-1"], setup("results", own_address))
-
-
-def test_scheduler_is_a_string_or_none():
-    assert Setup("results").scheduler is None
-    with pytest.raises(InvalidInput, match="n_jobs=2 is for this machine"):
-        Setup("results", scheduler="local", n_jobs=2)
+def test_workers_that_die_are_reported(setup, address, monkeypatch):  # the last: none is left
+    monkeypatch.setattr("scorewise_paper.rejection._forest", _die)
+    with pytest.raises(ScorewiseError, match="workers of the cluster died"):
+        run(["figure-1"], setup("results", address))
