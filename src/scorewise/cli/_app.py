@@ -68,9 +68,12 @@ class OutputPath:
     ----------
     unless : str, optional
         Name of the option that switches this output off.
+    folder_with : str, optional
+        Name of the option with which this output is a folder: its default has no suffix then.
     """
 
     unless: str | None = None
+    folder_with: str | None = None
 
 
 # -- options of several commands ------------------------------------------------------------
@@ -82,6 +85,40 @@ PredictionsFile = Annotated[
         help=f"Predictions: {', '.join(prediction_suffixes())}, or a folder of Parquet files.",
     ),
     InputPath(),
+]
+PredictionsSource = Annotated[
+    str,
+    typer.Argument(
+        metavar="FILE",
+        help=f"Predictions: {', '.join(prediction_suffixes())}, or a folder of Parquet files. With "
+        "--scheduler, a folder or an address such as s3://bucket/folder.",
+    ),
+    InputPath(),
+]
+SourceOut = Annotated[
+    str,
+    typer.Option(
+        metavar="PATH",
+        help="A .parquet, .arrow or .csv file; without pyarrow, .csv by default. With --scheduler, "
+        "a new folder or an address.",
+    ),
+    OutputPath(folder_with="scheduler"),
+]
+SchedulerAddress = Annotated[
+    str | None,
+    typer.Option(
+        "--scheduler",
+        metavar="ADDRESS",
+        help="Work on a Dask cluster, a file of the folder FILE at a time: tcp://HOST:PORT of its "
+        "scheduler, local for a process on each processor here, or local:N for N processes.",
+    ),
+]
+OnBadRows = Annotated[
+    Literal["fail", "quarantine"],
+    typer.Option(
+        help="With --scheduler: stop at an invalid row or file, or write it to a file of its own "
+        "with the reason."
+    ),
 ]
 TableOut = Annotated[
     Path,
@@ -331,7 +368,7 @@ def command(*examples: str) -> Callable[[Command], Callable[..., None]]:
                 with _shown_warnings():
                     if reads:
                         if "policy_file" not in options:
-                            refuse_policy(options["file"])
+                            refuse_policy(Path(options["file"]))
                         values = {name: options.pop(name) for name in of_reading}
                         options["reading"] = _reading(**values)
                     code = function(**_with_checked_outputs(function, options, context))
@@ -379,16 +416,19 @@ def _with_checked_outputs(
     ]
     paths: list[Path] = []
     for name, marker in _marked(function, OutputPath):
-        path = options[name]
-        if path is None or (marker.unless and options[marker.unless]):
+        value = options[name]
+        if value is None or (marker.unless and options[marker.unless]) or is_address(value):
             continue
+        path = Path(value)
         source = context.get_parameter_source(name)
         if source is not None and source.name == "DEFAULT":  # nobody chose its name
             if "file" in options:
-                path = Path(str(path).replace("FILE", options["file"].stem))
-            if path.suffix == ".parquet" and find_spec("pyarrow") is None:
+                path = Path(str(path).replace("FILE", Path(options["file"]).stem))
+            if marker.folder_with and options[marker.folder_with] is not None:
+                path = path.with_suffix("")
+            elif path.suffix == ".parquet" and find_spec("pyarrow") is None:
                 path = path.with_suffix(".csv")
-            options[name] = path
+            options[name] = path if isinstance(value, Path) else str(path)
             check_no_link(path)
         for input_path in inputs:
             check_not_input(path, input_path)
@@ -396,6 +436,25 @@ def _with_checked_outputs(
             raise InvalidInput(f"{str(path)!r} is the path of two outputs; choose another for one")
         paths.append(path)
     return options
+
+
+def is_address(value: object) -> bool:
+    """Return whether an argument is an address on another machine, rather than a path."""
+    return "://" in str(value)
+
+
+def refuse_without_scheduler(file: str, on_bad_rows: str) -> None:
+    """Raise for an address, and for an option, that only a cluster can work with."""
+    if is_address(file):
+        raise InvalidInput(
+            f"{file!r} is an address, which needs a cluster; add --scheduler local for processes "
+            "of this machine"
+        )
+    if on_bad_rows != "fail":
+        raise InvalidInput(
+            f"--on-bad-rows {on_bad_rows} needs a cluster; add --scheduler local for processes of "
+            "this machine"
+        )
 
 
 def _marked(function: Callable[..., Any], kind: type[Marker]) -> Iterator[tuple[str, Marker]]:
@@ -458,12 +517,14 @@ _OPTIONS = {
     "missing": "--missing",
     "model": "--model",
     "normalize": "--normalize",
+    "on_bad_rows": "--on-bad-rows",
     "one_model": "--one-model",
     "position": "--position",
     "probs": "--probs",
     "public_key": "--public-key",
     "question": "--question",
     "replace": "--replace",
+    "restart": "--restart",
     "rules": "--rules",
     "tokens": "--tokens",
 }

@@ -16,7 +16,13 @@ from scorewise._files import parquet_files
 from scorewise._tables import parquet_writer
 from scorewise._text import quoted_names
 from scorewise.errors import InvalidFile, InvalidInput
-from scorewise.io._formats import FileFormat, TableReader, check_class_names, read_predictions
+from scorewise.io._formats import (
+    FileFormat,
+    TableReader,
+    check_class_names,
+    read_predictions,
+    refuse_answer_options,
+)
 from scorewise.io._predictions import Predictions, with_file_name
 from scorewise.io._read_options import ReadOptions
 
@@ -212,8 +218,10 @@ def _with_options(
     """Return the predictions of a source; errors name the file."""
     if options.get("class_names") is not None:
         options["class_names"] = tuple(map(class_text, options["class_names"]))
+    chosen = ReadOptions(**options)
+    refuse_answer_options(chosen, name)
     try:
-        predictions = source(ReadOptions(**options)).predictions()
+        predictions = source(chosen).predictions()
     except InvalidInput as error:
         raise with_file_name(error, name) from None
     check_class_names(predictions, options.get("class_names"), name)

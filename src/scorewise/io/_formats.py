@@ -203,7 +203,7 @@ def read_as(path: Path, options: ReadOptions) -> Predictions:
     """Return the predictions in a file, read as the options say."""
     file_format = format_of(path)
     if not file_format.has_answers:
-        _refuse_answer_options(options, path)
+        refuse_answer_options(options, path.name)
     try:
         with require_extra(file_format, path):
             predictions = file_format.read(path, options)
@@ -226,11 +226,12 @@ def check_class_names(predictions: Predictions, names: Sequence[str] | None, fil
         )
 
 
-def _refuse_answer_options(options: ReadOptions, path: Path) -> None:
+def refuse_answer_options(options: ReadOptions, file: str) -> None:
+    """Raise if the options are for responses, and the file has predictions."""
     for name in ("tokens", "missing", "id_separator", "position"):
         if getattr(options, name) is not None:
             raise InvalidInput(
-                f"{name} is for answers of text classifiers in .jsonl files, and {path.name!r} has "
+                f"{name} is for answers of text classifiers in .jsonl files, and {file!r} has "
                 "predictions",
                 Remedy(name, None),
             )

@@ -111,7 +111,7 @@ def _local_cluster(n_workers: int) -> Iterator[Any]:
         host="127.0.0.1",
         dashboard_address="127.0.0.1:0",
         memory_limit=int(_SHARE * MEMORY_LIMIT / n_workers),
-        env={"SCOREWISE_NUM_THREADS": "1"},
+        env={"SCOREWISE_NUM_THREADS": "1", "DASK_LOGGING__DISTRIBUTED": "error"},
     ) as started:
         yield started
 

@@ -121,7 +121,7 @@ class Dataset:
             return address
         known = [name for name in validate.options_of(read_predictions) if name != "path"]
         validate.known_options(reading, known, ["address", "storage_options"])
-        reading = {name: value for name, value in reading.items() if value is not None}
+        reading = {name: x for name, x in reading.items() if x is not None and x is not False}
         filesystem, root = open_filesystem(address, storage_options)
         partitions = tuple(_partitions(filesystem, root, str(address)))
         first, schema = _first_columns(filesystem, partitions, reading)
@@ -271,17 +271,6 @@ def is_local(filesystem: Any) -> bool:
 def _protocols(filesystem: Any) -> Collection[str]:
     protocol = filesystem.protocol
     return (protocol,) if isinstance(protocol, str) else protocol
-
-
-def is_address(text: str) -> bool:
-    """Whether a text is an address with a protocol, rather than a path.
-
-    Examples
-    --------
-    >>> is_address("s3://bucket/folder"), is_address("folder")
-    (True, False)
-    """
-    return "://" in text
 
 
 def _partitions(filesystem: Any, root: str, address: str) -> Iterator[Partition]:

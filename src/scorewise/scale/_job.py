@@ -27,9 +27,10 @@ the same. So there is no other code for resuming.
 from __future__ import annotations
 
 import json
+import pickle
 from collections import deque
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from contextlib import closing, suppress
+from contextlib import closing
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 from uuid import uuid4
@@ -46,7 +47,16 @@ from scorewise.errors import InvalidInput, Remedy, ScorewiseError
 from scorewise.io import Predictions, predictions_of_table
 from scorewise.scale._cluster import Scheduler, check_own_version, cluster
 from scorewise.scale._dataset import Dataset, Partition
-from scorewise.scale._store import SETTINGS, SUMMARY, Store, digest_of, entry_name, output_name
+from scorewise.scale._store import (
+    RESTART,
+    SETTINGS,
+    SUMMARY,
+    Store,
+    digest_of,
+    entry_name,
+    output_name,
+    quarantine_name,
+)
 from scorewise.scale._summary import ColumnSummary, MergedSummary, summarize
 
 if TYPE_CHECKING:
@@ -57,6 +67,7 @@ ON_BAD_ROWS = ("fail", "quarantine")
 _RETRIES = 3  # of a task that raised, such as for a network that was down
 _LOST = 3  # times that a partition is submitted again after its workers died
 _PER_THREAD = 3  # partitions that are submitted at a time
+_SHOWN = 3  # files of a message
 _AHEAD = 256  # partitions by which the fastest may be ahead of the slowest, at least
 
 
@@ -116,14 +127,14 @@ def map_in_order(
     ScorewiseError
         If several workers died while they computed a partition, or the scheduler is lost.
     """
+    import cloudpickle
     from distributed import KilledWorker, as_completed
 
     run = f"scorewise-{task}-{uuid4().hex[:8]}"
-    # A task rather than scattered data: the scheduler runs it again if its worker dies.
-    shared = [
-        client.submit(_same, x, key=f"{run}-argument-{i}", pure=False)
-        for i, x in enumerate(arguments)
-    ]
+    # As bytes, since the scheduler opens what it passes on, and may have no scorewise. As a task
+    # rather than scattered data: the scheduler runs it again if its worker dies.
+    call = cloudpickle.dumps(_Call(function, arguments))
+    shared = client.submit(pickle.loads, call, key=f"{run}-work", retries=_RETRIES, pure=False)
     waiting = deque(enumerate(partitions))
     submitted: dict[Any, tuple[int, Partition]] = {}
     results: dict[int, Any] = {}  # those that are done before an earlier one
@@ -134,7 +145,14 @@ def map_in_order(
     def submit(index: int, partition: Partition) -> None:
         attempt = n_lost.get(index, 0)
         key = f"{run}-{partition.number}-{attempt}"
-        future = client.submit(function, partition, *shared, key=key, retries=_RETRIES, pure=False)
+        future = client.submit(
+            lambda work, packed: work(packed),  # a function without a module is sent whole
+            shared,
+            cloudpickle.dumps(partition),
+            key=key,
+            retries=_RETRIES,
+            pure=False,
+        )
         submitted[future] = index, partition
         completed.add(future)
 
@@ -165,8 +183,8 @@ def map_in_order(
                 yield partitions[next_index], results.pop(next_index)
                 next_index += 1
     finally:
-        with suppress(Exception):  # the cluster may be lost
-            client.cancel([*submitted, *shared])
+        if client.status == "running":  # and the scheduler is not lost
+            client.cancel([*submitted, shared])
 
 
 def _result(future: Any, client: Client) -> Any:
@@ -176,14 +194,22 @@ def _result(future: Any, client: Client) -> Any:
 
     try:
         return future.result()
-    except (CancelledError, AsyncCancelledError):
+    except (CancelledError, AsyncCancelledError) as error:
         raise ScorewiseError(
-            "the connection to the scheduler was lost; start it again and repeat the command"
+            f"the scheduler was lost, or has cancelled the work ({error}); start it again and "
+            "repeat the command"
         ) from None
 
 
-def _same(value: Any) -> Any:
-    return value
+@dataclass(frozen=True)
+class _Call:
+    """A call of a function with a partition, which comes as bytes, and what all calls share."""
+
+    function: Callable[..., Any]
+    arguments: tuple[Any, ...]
+
+    def __call__(self, packed: bytes) -> Any:
+        return self.function(pickle.loads(packed), *self.arguments)
 
 
 # -- on the client: outputs ------------------------------------------------------------------------
@@ -245,8 +271,8 @@ def write_partitions(
     scheduler : str or distributed.Client
         As for :func:`scorewise.scale.cluster`.
     on_bad_rows : {"fail", "quarantine"}
-        Whether a row that is invalid stops the run, or is written to ``quarantine-00017.parquet``
-        with its reason.
+        Whether a row that is invalid stops the run, or is written to
+        ``_quarantine/part-00017.parquet`` with its reason.
     restart : bool
         Whether to remove the outputs of an earlier run first.
     resumable : bool
@@ -272,7 +298,7 @@ def write_partitions(
     settings = {
         "version": __version__,
         "source": dataset.address,
-        "read": {name: repr(value) for name, value in sorted(dataset.reading.items())},
+        "read": dict(sorted(dataset.reading.items())),
         **work.settings(),
     }
     n_partitions = len(dataset.partitions)
@@ -280,7 +306,8 @@ def write_partitions(
         if not resumable and not restart and SETTINGS in names:
             raise InvalidInput(
                 f"the folder {store.shown!r} has outputs of an earlier run, and user-defined rules "
-                "may have changed since; choose another folder, or pass restart=True (--restart)"
+                "may have changed since; choose another folder",
+                RESTART,
             )
         earlier = {*store.prepare(names, settings, restart=restart, n_partitions=n_partitions)}
         recipe = _Recipe(
@@ -363,6 +390,23 @@ def _summary(written: WrittenPartitions) -> dict[str, Any]:
     }
 
 
+def quarantine_lines(quarantined: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return sentences, without full stops, about rows and files that are quarantined."""
+    n_rows = sum(x["rows"] for x in quarantined)
+    unread = [x for x in quarantined if "reason" in x]
+    lines = []
+    if n_rows:
+        n_files = len(quarantined) - len(unread)
+        lines.append(
+            f"{n_rows:,} invalid row{'s' * (n_rows != 1)} of {n_files:,} "
+            f"file{'s' * (n_files != 1)} are in _quarantine"
+        )
+    lines += [f"{x['input']!r} could not be read: {x['reason']}" for x in unread[:_SHOWN]]
+    if len(unread) > _SHOWN:
+        lines.append(f"{len(unread) - _SHOWN:,} more files could not be read; see {SUMMARY}")
+    return lines
+
+
 # -- on a worker: one partition --------------------------------------------------------------------
 
 
@@ -442,13 +486,13 @@ class _PartitionTask:
             n_rows, summary, counts, digest = self._write_output(rows)
             files[output_name(number)] = digest
             if rows.bad:
-                name = output_name(number, "quarantine")
+                name = quarantine_name(number)
                 files[name] = self._write_quarantine(name, rows.bad)
                 quarantine = {"rows": len(rows.bad), "file": name}
         except _CannotBeRead as error:
             quarantine = {"rows": 0, "reason": str(error)}
-        stale = [output_name(number, kind) for kind in ("part", "quarantine")]
-        self._store.remove([name for name in stale if name not in files])
+        stale = {output_name(number), quarantine_name(number)} - {*files}
+        self._store.remove(sorted(stale))
         entry = {
             "partition": number,
             "input": self._partition.name,
@@ -536,12 +580,9 @@ class _GoodRows:
         try:
             self._predictions = self._dataset.read(partition)
         except InvalidInput as error:
-            self._raise_if_corrupt(error)
-
-    def _raise_if_corrupt(self, error: InvalidInput) -> None:
-        if self._sets_aside:
-            raise _CannotBeRead(error.problem) from None
-        raise error
+            if self._sets_aside:
+                raise _CannotBeRead(error.problem) from None
+            raise
 
     def __iter__(self) -> Iterator[Columns]:
         n = len(self._predictions)

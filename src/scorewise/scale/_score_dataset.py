@@ -9,13 +9,13 @@ from typing import Any
 
 from scorewise import _validate as validate
 from scorewise._notebook import TextInNotebooks
-from scorewise._text import aligned, significant
+from scorewise._text import aligned
 from scorewise.io import RowScores, read_predictions
 from scorewise.rules import RuleLike, get_rules
 from scorewise.scale._cluster import Scheduler
 from scorewise.scale._dataset import Dataset
-from scorewise.scale._job import WrittenPartitions, write_partitions
-from scorewise.scale._summary import ColumnSummary
+from scorewise.scale._job import WrittenPartitions, quarantine_lines, write_partitions
+from scorewise.scale._summary import ColumnSummary, summary_table
 
 
 @dataclass(frozen=True, repr=False)
@@ -69,38 +69,15 @@ class ScoredDataset(TextInNotebooks):
         lines = [f"{self.n_rows:,} rows of {self.n_partitions:,} files scored, in {self.path}"]
         if self.resumed:
             lines.append(f"{self.resumed:,} files were scored by an earlier run")
-        lines += quarantine_lines(self.quarantined)
-        return "\n".join([*lines, aligned(summary_table(self.summary))])
+        return "\n".join([*lines, *self.quarantine_lines(), aligned(self.table())])
 
+    def table(self) -> list[list[str]]:
+        """Return means and quantiles of the columns of scores as text, with a heading."""
+        return summary_table(self.summary)
 
-def summary_table(summary: Mapping[str, ColumnSummary]) -> list[list[str]]:
-    """Return means and quantiles as a table of text, with a heading."""
-    heading = ["", "mean", "5 %", "50 %", "95 %", "max"]
-    return [
-        heading,
-        *(
-            [
-                name,
-                *map(significant, (x.mean, *(x.quantiles[p] for p in (0.05, 0.5, 0.95)))),
-                significant(x.maximum),
-            ]
-            for name, x in summary.items()
-        ),
-    ]
-
-
-def quarantine_lines(quarantined: list[dict[str, Any]]) -> list[str]:
-    """Return sentences, without full stops, about rows and files that are quarantined."""
-    n_rows = sum(x["rows"] for x in quarantined)
-    unread = [x for x in quarantined if "reason" in x]
-    lines = []
-    if n_rows:
-        n_files = len(quarantined) - len(unread)
-        lines.append(f"{n_rows:,} invalid rows of {n_files:,} files are in quarantine-*.parquet")
-    lines += [f"{x['input']!r} could not be read: {x['reason']}" for x in unread[:3]]
-    if len(unread) > 3:
-        lines.append(f"{len(unread) - 3:,} other files could not be read")
-    return lines
+    def quarantine_lines(self) -> list[str]:
+        """Return sentences, without full stops, about rows and files that are quarantined."""
+        return quarantine_lines(self.quarantined)
 
 
 @validate.takes_options_of(read_predictions)
@@ -147,8 +124,8 @@ def score_dataset(
     on_bad_rows : {"fail", "quarantine"}
         What to do about rows that are not probabilities and files that cannot be read. ``"fail"``
         stops and names the file, the row and the reason; what is finished stays. ``"quarantine"``
-        writes such rows to ``quarantine-00017.parquet``, with a column ``reason``, and scores the
-        others.
+        writes such rows to ``_quarantine/part-00017.parquet``, with a column ``reason``, and
+        scores the others.
     restart : bool
         Remove the outputs of an earlier run in the folder first.
     storage_options : dict, optional

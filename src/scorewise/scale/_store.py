@@ -1,8 +1,8 @@
 """Output folders: files that are written completely or not at all, their digests, and one lock.
 
-A folder is on this machine or on a filesystem of ``fsspec``. It holds ``part-00017.parquet`` and
-``quarantine-00017.parquet`` for partition 17, and in ``_manifest`` one JSON file per partition, the
-settings and the summary. A folder with any other file is refused.
+A folder is on this machine or on a filesystem of ``fsspec``. It holds ``part-00017.parquet`` for
+partition 17; in ``_manifest`` one JSON file per partition, the settings and the summary; and in
+``_quarantine`` the bad rows, if any. A folder with any other file is refused.
 """
 
 from __future__ import annotations
@@ -23,19 +23,23 @@ from uuid import uuid4
 
 from scorewise._files import flush, flush_entry, locked
 from scorewise._json import dumps
+from scorewise._tables import TABLE_SUFFIXES
 from scorewise._text import quoted
-from scorewise.errors import InvalidInput
+from scorewise.errors import InvalidInput, Remedy
 from scorewise.scale._dataset import is_local, open_filesystem
 
 MANIFEST = "_manifest"
 SETTINGS = f"{MANIFEST}/settings.json"
 SUMMARY = f"{MANIFEST}/summary.json"
+_QUARANTINE = "_quarantine"
 _LOCK = f"{MANIFEST}/lock"
 _PARTIAL = f"{MANIFEST}/partial"  # files that are being written
 _KIND = "scorewise output in partitions"
 
+RESTART = Remedy("restart", True, "to remove its outputs and begin again")
+
 _OURS = re.compile(
-    r"(?:part|quarantine)-(?P<output>[0-9]{5,})\.parquet"
+    rf"(?:{_QUARANTINE}/)?part-(?P<output>[0-9]{{5,}})\.parquet"
     rf"|{MANIFEST}/(?:part-(?P<entry>[0-9]{{5,}})|settings|summary)\.json"
     rf"|{_LOCK}|{_PARTIAL}/[^/]+"
 )
@@ -62,6 +66,11 @@ class Store:
     ) -> Store:
         """Return the folder at a path or an address, which need not exist."""
         filesystem, root = open_filesystem(address, storage_options)
+        if Path(root).suffix.lower() in TABLE_SUFFIXES:
+            raise InvalidInput(
+                f"{os.fspath(address)!r} is the name of a file; the output in partitions is a "
+                "folder, so choose a name without a suffix"
+            )
         return cls(filesystem.unstrip_protocol(root), dict(storage_options or {}))
 
     def _open(self) -> tuple[Any, str]:
@@ -126,6 +135,7 @@ class Store:
             return
         folder = Path(root) / _PARTIAL
         folder.mkdir(parents=True, exist_ok=True)
+        Path(target).parent.mkdir(exist_ok=True)
         partial = folder / f"{Path(name).name}.{uuid4().hex[:8]}"
         try:
             yield partial
@@ -155,7 +165,7 @@ class Store:
         filesystem.invalidate_cache(root)
         paths = filesystem.find(root, withdirs=True)
         names = [path.removeprefix(root).lstrip("/") for path in paths]
-        return sorted(n for n in names if n not in ("", MANIFEST, _PARTIAL))
+        return sorted(n for n in names if n not in ("", MANIFEST, _PARTIAL, _QUARANTINE))
 
     def remove(self, names: Iterator[str] | list[str]) -> None:
         """Remove files of ours."""
@@ -232,7 +242,7 @@ class Store:
         for file in partial.iterdir() if partial.is_dir() else ():
             with suppress(FileNotFoundError):
                 file.unlink()
-        for empty in (partial, folder / MANIFEST, *[folder] * also_folder):
+        for empty in (partial, folder / MANIFEST, folder / _QUARANTINE, *[folder] * also_folder):
             with suppress(OSError):  # it has files
                 empty.rmdir()
 
@@ -286,16 +296,16 @@ class Store:
         if stored is not None and stored != settings:
             raise InvalidInput(
                 f"the folder {self.shown!r} was written with other settings: "
-                f"{_differences(stored, settings)}; choose another folder, or pass restart=True "
-                "(--restart) to remove its outputs and begin again"
+                f"{_differences(stored, settings)}; choose another folder",
+                RESTART,
             )
         matches = [match for name in names if (match := _OURS.fullmatch(name))]
         numbers = [int(match["entry"] or match["output"] or 0) for match in matches]
         if max(numbers, default=0) >= n_partitions:
             raise InvalidInput(
                 f"the folder {self.shown!r} has the output of partition {max(numbers)}, and the "
-                f"input has only {n_partitions} partitions; choose another folder, or pass "
-                "restart=True (--restart) to remove its outputs and begin again"
+                f"input has only {n_partitions} partitions; choose another folder",
+                RESTART,
             )
         if stored is None:
             self.write_json(SETTINGS, settings)
@@ -319,9 +329,17 @@ def entry_name(number: int) -> str:
     return f"{MANIFEST}/part-{number:05d}.json"
 
 
-def output_name(number: int, kind: str = "part") -> str:
-    """Return the name of the output of a partition, or of its quarantined rows."""
-    return f"{kind}-{number:05d}.parquet"
+def output_name(number: int) -> str:
+    """Return the name of the output of a partition."""
+    return f"part-{number:05d}.parquet"
+
+
+def quarantine_name(number: int) -> str:
+    """Return the name of the file with the bad rows of a partition.
+
+    Readers of Parquet folders ignore what begins with an underscore: it has other columns.
+    """
+    return f"{_QUARANTINE}/{output_name(number)}"
 
 
 def _differences(stored: Mapping[str, Any], settings: Mapping[str, Any]) -> str:

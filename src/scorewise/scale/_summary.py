@@ -15,6 +15,8 @@ from typing import Any
 
 import numpy as np
 
+from scorewise._text import significant
+
 PROBABILITIES = (0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99)  # of the quantiles in a summary
 
 # The size of a sketch, in about 25 bytes. Many small sketches are merged into a finer one, so that
@@ -168,3 +170,13 @@ class MergedSummary:
             self._maximum if n else nan,
             {p: self._sketch.get_quantile(p) if n else nan for p in PROBABILITIES},
         )
+
+
+def summary_table(summary: Mapping[str, ColumnSummary]) -> list[list[str]]:
+    """Return means and quantiles as a table of text, with a heading."""
+    heading = ["", "mean", "5 %", "50 %", "95 %", "max"]
+    rows = [
+        [x.mean, *(x.quantiles[p] for p in (0.05, 0.5, 0.95)), x.maximum] for x in summary.values()
+    ]
+    lines = [[name, *map(significant, row)] for name, row in zip(summary, rows, strict=True)]
+    return [heading, *lines]

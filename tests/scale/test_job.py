@@ -1,0 +1,298 @@
+"""Work on partitions that is killed, repeated, disturbed and damaged, on real processes."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import dask
+import pytest
+from distributed import Client
+
+import scorewise as sw
+from scale_support import (
+    N_PARTITIONS,
+    RULES,
+    contents,
+    held_process,
+    held_scores,
+    let_go,
+    local_cluster,
+    process,
+    stamps,
+    wait_until,
+    write_dataset,
+)
+from scorewise.scale import Dataset, map_in_order, score_dataset, write_partitions
+
+HELD = 4  # the partition at which tests kill something
+
+
+@pytest.fixture(scope="module")
+def dataset(tmp_path_factory: pytest.TempPathFactory) -> Dataset:
+    return Dataset.of(write_dataset(tmp_path_factory.mktemp("data") / "in"))
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory, dataset, client) -> dict[str, bytes]:
+    """The files of a run in which nothing happens."""
+    out = tmp_path_factory.mktemp("undisturbed") / "out"
+    score_dataset(dataset, RULES, out, scheduler=client)
+    return contents(out)
+
+
+def scored(dataset: Dataset, out: Path, client: Any, **options: Any) -> Any:
+    return score_dataset(dataset, RULES, out, scheduler=client, **options)
+
+
+# -- kills -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("held", [0, HELD])
+def test_outputs_are_the_same_when_a_worker_is_killed(tmp_path, dataset, client, undisturbed, held):
+    out, gate = tmp_path / "out", tmp_path / "gate"
+    with ThreadPoolExecutor(1) as threads:
+        run = threads.submit(
+            write_partitions, dataset, held_scores(gate, held), out, scheduler=client
+        )
+        os.kill(held_process(gate, run), signal.SIGKILL)
+        let_go(gate)
+        result = run.result()
+    assert (result.n_partitions, result.resumed) == (N_PARTITIONS, 0)
+    assert contents(out) == undisturbed
+
+
+CLIENT = """
+import sys
+sys.path.insert(0, {tests!r})
+from pathlib import Path
+import scale_support as support
+from scorewise.scale import Dataset, write_partitions
+if __name__ == "__main__":
+    work = support.held_scores(Path({gate!r}), {held})
+    write_partitions(Dataset.of({source!r}), work, {out!r}, scheduler="local:1")
+"""
+
+
+def test_a_run_is_resumed_when_its_client_was_killed(tmp_path, dataset, client, undisturbed):
+    out, gate = tmp_path / "out", tmp_path / "gate"
+    tests = str(Path(__file__).parent.parent)
+    where = {"gate": str(gate), "source": dataset.address, "out": str(out)}
+    script = tmp_path / "client.py"
+    script.write_text(CLIENT.format(tests=tests, held=HELD, **where))
+    with process(str(script)):
+        held_process(gate)
+    finished = stamps(out)
+    assert 0 < len(finished) < N_PARTITIONS
+
+    result = scored(dataset, out, client)
+    assert result.resumed == len(finished)
+    assert {name: stamps(out)[name] for name in finished} == finished
+    assert contents(out) == undisturbed
+
+
+def test_a_lost_scheduler_is_an_error_and_the_run_is_resumed(
+    tmp_path, dataset, client, undisturbed
+):
+    out, gate = tmp_path / "out", tmp_path / "gate"
+    work = held_scores(gate, HELD)
+    file = tmp_path / "scheduler.json"
+    options = ["--scheduler-file", str(file), "--host", "127.0.0.1", "--port", "0"]
+    with (
+        process("-m", "distributed.cli.dask_scheduler", *options, "--no-dashboard") as scheduler,
+        dask.config.set({"distributed.comm.timeouts.connect": "2s"}),
+        ThreadPoolExecutor(1) as threads,
+    ):
+        wait_until(lambda: file.exists() and bool(file.read_text()))
+        address = json.loads(file.read_text())["address"]
+        options = [address, "--nthreads", "1", "--no-nanny", "--no-dashboard"]
+        with process("-m", "distributed.cli.dask_worker", *options):
+            with Client(address) as probe:
+                probe.wait_for_workers(1)
+            run = threads.submit(write_partitions, dataset, work, out, scheduler=address)
+            held_process(gate, run)
+            scheduler.kill()
+            with pytest.raises(sw.ScorewiseError, match="repeat the command"):
+                run.result()
+    n_finished = len(stamps(out))
+    assert scored(dataset, out, client).resumed == n_finished > 0
+    assert contents(out) == undisturbed
+
+
+# -- outputs of earlier runs -----------------------------------------------------------------------
+
+
+def test_nothing_is_written_again_when_a_run_is_repeated(tmp_path, dataset, client, undisturbed):
+    out = tmp_path / "out"
+    scored(dataset, out, client)
+    before = stamps(out)
+    assert scored(dataset, out, client).resumed == N_PARTITIONS
+    assert stamps(out) == before
+    assert contents(out) == undisturbed
+
+
+@pytest.mark.parametrize("damaged", ["part-00002.parquet", "_manifest/part-00002.json"])
+@pytest.mark.parametrize("damage", ["changed", "truncated", "removed"])
+def test_a_damaged_output_is_computed_again(
+    tmp_path, dataset, client, undisturbed, damaged, damage
+):
+    out = tmp_path / "out"
+    scored(dataset, out, client)
+    path, content = out / damaged, undisturbed[damaged]
+    if damage == "removed":
+        path.unlink()
+    else:
+        middle = len(content) // 2
+        rest = bytes([content[middle] ^ 1]) + content[middle + 1 :] if damage == "changed" else b""
+        path.write_bytes(content[:middle] + rest)
+    assert scored(dataset, out, client).resumed == N_PARTITIONS - 1
+    assert contents(out) == undisturbed
+
+
+def test_a_file_that_has_changed_is_computed_again(tmp_path, client):
+    source, out = write_dataset(tmp_path / "in"), tmp_path / "out"
+    scored(Dataset.of(source), out, client)
+    sw.write_predictions(source / "day-3.parquet", sw.read_predictions(source / "day-4.parquet"))
+    result = scored(Dataset.of(source), out, client)
+    assert result.resumed == N_PARTITIONS - 1
+    files = contents(out)
+    assert result.n_rows == N_PARTITIONS * 40
+    fresh = tmp_path / "fresh"
+    scored(Dataset.of(source), fresh, client)
+    assert files == contents(fresh)
+
+
+def test_outputs_with_other_settings_are_refused(tmp_path, dataset, client):
+    out = tmp_path / "out"
+    scored(dataset, out, client)
+    before = contents(out)
+    with pytest.raises(sw.InvalidInput, match=r"normalize was False and is True.*restart=True"):
+        scored(dataset, out, client, normalize=True)
+    with pytest.raises(sw.InvalidInput, match="rules was"):
+        score_dataset(dataset, "brier", out, scheduler=client)
+    assert contents(out) == before
+
+
+def test_restart_removes_the_outputs_of_another_run(tmp_path, dataset, client, undisturbed):
+    out = tmp_path / "out"
+    score_dataset(dataset, "brier", out, scheduler=client)
+    assert scored(dataset, out, client, restart=True).resumed == 0
+    assert contents(out) == undisturbed
+
+
+def test_outputs_by_a_user_defined_rule_are_refused(tmp_path, dataset, client):
+    def own_rule(power: float) -> Any:
+        return sw.rule_from_entropy(
+            lambda p: 1 - (p**power).sum(-1), lambda p: -power * p ** (power - 1), name="own"
+        )
+
+    out = tmp_path / "out"
+    score_dataset(dataset, own_rule(2), out, scheduler=client)
+    with pytest.raises(sw.InvalidInput, match=r"user-defined rules.*restart=True"):
+        score_dataset(dataset, own_rule(3), out, scheduler=client)
+    assert score_dataset(dataset, own_rule(3), out, scheduler=client, restart=True).resumed == 0
+
+
+def test_a_data_set_with_fewer_files_is_refused(tmp_path, client):
+    source, out = write_dataset(tmp_path / "in"), tmp_path / "out"
+    scored(Dataset.of(source), out, client)
+    (source / "day-7.parquet").unlink()
+    with pytest.raises(sw.InvalidInput, match="only 7 partitions"):
+        scored(Dataset.of(source), out, client)
+
+
+def test_files_that_are_added_to_a_data_set_are_computed(tmp_path, client):
+    source, out = write_dataset(tmp_path / "in"), tmp_path / "out"
+    last = source / "day-7.parquet"
+    last.rename(tmp_path / last.name)
+    scored(Dataset.of(source), out, client)
+    (tmp_path / last.name).rename(last)
+    assert scored(Dataset.of(source), out, client).resumed == N_PARTITIONS - 1
+
+
+# -- folders ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["notes.txt", ".hidden", "part-00000.parquet", "sub/part.parquet"])
+def test_a_folder_with_files_of_the_user_is_refused_and_not_changed(
+    tmp_path, dataset, client, name
+):
+    out = tmp_path / "out"
+    path = out / name
+    path.parent.mkdir(parents=True)
+    path.write_text("mine")
+    for restart in (False, True):
+        with pytest.raises(sw.InvalidInput, match="did not put there; nothing was changed"):
+            scored(dataset, out, client, restart=restart)
+    assert contents(out) == {name: b"mine"}
+
+
+def test_a_file_of_the_user_among_outputs_is_not_removed(tmp_path, dataset, client):
+    out = tmp_path / "out"
+    scored(dataset, out, client)
+    (out / "notes.txt").write_text("mine")
+    before = contents(out)
+    with pytest.raises(sw.InvalidInput, match=r"'notes\.txt'"):
+        scored(dataset, out, client, restart=True)
+    assert contents(out) == before
+
+
+def test_the_settings_of_another_program_are_not_ours(tmp_path, dataset, client):
+    out = tmp_path / "out"
+    (out / "_manifest").mkdir(parents=True)
+    (out / "_manifest/settings.json").write_text("{}")
+    with pytest.raises(sw.InvalidInput, match=r"settings\.json"):
+        scored(dataset, out, client, restart=True)
+    assert contents(out) == {"_manifest/settings.json": b"{}"}
+
+
+@pytest.mark.parametrize("place", [".", "scores", ".."])
+def test_outputs_cannot_be_in_the_input_nor_around_it(tmp_path, client, place):
+    source = write_dataset(tmp_path / "in")
+    with pytest.raises(sw.InvalidInput, match="holds, the input"):
+        scored(Dataset.of(source), (source / place).resolve(), client)
+
+
+def test_a_folder_with_the_suffix_of_a_file_is_refused(tmp_path, dataset, client):
+    with pytest.raises(sw.InvalidInput, match="is the name of a file"):
+        scored(dataset, tmp_path / "U.parquet", client)
+
+
+def test_two_runs_cannot_write_to_one_folder(tmp_path, dataset, client, undisturbed):
+    out, gate = tmp_path / "out", tmp_path / "gate"
+    with ThreadPoolExecutor(1) as threads:
+        run = threads.submit(
+            write_partitions, dataset, held_scores(gate, HELD), out, scheduler=client
+        )
+        held_process(gate, run)
+        for restart in (False, True):
+            with pytest.raises(sw.InvalidInput, match="another run is writing"):
+                scored(dataset, out, client, restart=restart)
+        let_go(gate)
+        run.result()
+    assert contents(out) == undisturbed
+
+
+# -- the window ------------------------------------------------------------------------------------
+
+
+def number_of(partition: Any) -> int:
+    """What tests compute of a partition."""
+    return int(partition.number)
+
+
+def test_the_scheduler_holds_few_partitions_at_a_time(dataset):
+    partitions = dataset.partitions * 40
+    sizes = []
+    with local_cluster(processes=False) as client:
+        tasks = client.cluster.scheduler.tasks
+        results = map_in_order(
+            client, number_of, partitions, on_done=lambda: sizes.append(len(tasks))
+        )
+        assert [result for _, result in results] == [p.number for p in partitions]
+    assert len(sizes) == len(partitions)
+    assert max(sizes) < 30

@@ -1,0 +1,152 @@
+"""Data sets, clusters and work that waits for a file, for the tests of ``scale/``."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import cloudpickle
+import numpy as np
+
+import scorewise as sw
+from scorewise.io import RowScores
+
+cloudpickle.register_pickle_by_value(sys.modules[__name__])  # workers have no tests
+
+HANG = 120  # seconds after which a process is taken for hanging
+N_PARTITIONS, N_ROWS, N_MEMBERS, N_CLASSES = 8, 40, 4, 3
+RULES = ["log", "zero-one"]
+
+
+def random_members(seed: int, n: int = N_ROWS) -> np.ndarray:
+    """Probabilities (n, M, K) in float32."""
+    members = np.random.default_rng(seed).dirichlet(np.ones(N_CLASSES), size=(n, N_MEMBERS))
+    return members.astype(np.float32)
+
+
+def write_dataset(
+    folder: Path, *, ids: bool = True, change: Callable[[int, np.ndarray], Any] | None = None
+) -> Path:
+    """A folder of files; the ids of a row are its partition and number: 3-17."""
+    folder.mkdir()
+    for i in range(N_PARTITIONS):
+        probs = random_members(i)
+        if change is not None:
+            change(i, probs)
+        names = [f"{i}-{row}" for row in range(len(probs))]
+        path = folder / f"day-{i}.parquet"
+        sw.write_predictions(path, probs, ids=names if ids else None)
+    return folder
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    """All files of a folder, by their relative names."""
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
+    }
+
+
+def stamps(folder: Path) -> dict[str, tuple[int, int]]:
+    """Inode and time of the last change of every output that is complete."""
+    return {
+        path.name: (path.stat().st_ino, path.stat().st_mtime_ns)
+        for path in sorted(folder.glob("*.parquet"))
+    }
+
+
+def wait_until(is_true: Callable[[], bool]) -> None:
+    """Wait for another process or thread."""
+    end = time.monotonic() + HANG
+    while not is_true():
+        assert time.monotonic() < end, "it hangs"
+        time.sleep(0.01)
+
+
+@dataclass(frozen=True)
+class HeldScores:
+    """Scores whose work on one partition waits until there is a file ``go``.
+
+    Meanwhile the file ``held`` has the number of the worker's process.
+    """
+
+    folder: Path
+    partition: int
+    scores: RowScores
+
+    @property
+    def names(self) -> list[str]:
+        return self.scores.names
+
+    @property
+    def fields(self) -> frozenset[str]:
+        return self.scores.fields
+
+    def settings(self) -> dict[str, Any]:
+        return self.scores.settings()
+
+    def counts(self, columns: Any) -> dict[str, np.ndarray]:
+        return self.scores.counts(columns)
+
+    def columns(self, chunk: Any, first_row: int) -> Any:
+        if len(chunk) and chunk.ids[0].startswith(f"{self.partition}-"):
+            partial = self.folder / f"held.{os.getpid()}"
+            partial.write_text(str(os.getpid()))
+            partial.rename(self.folder / "held")
+            wait_until((self.folder / "go").exists)
+        return self.scores.columns(chunk, first_row)
+
+
+def held_scores(folder: Path, partition: int) -> HeldScores:
+    """Scores by the usual rules that wait at a partition."""
+    folder.mkdir(exist_ok=True)
+    return HeldScores(folder, partition, RowScores({name: sw.get_rule(name) for name in RULES}))
+
+
+def held_process(folder: Path, run: Future[Any] | None = None) -> int:
+    """The number of the process that waits in a run."""
+    wait_until(lambda: (folder / "held").exists() or (run is not None and run.done()))
+    if run is not None and run.done():
+        run.result()
+    return int((folder / "held").read_text())
+
+
+def let_go(folder: Path) -> None:
+    """Let all processes go on."""
+    (folder / "go").touch()
+
+
+@contextmanager
+def local_cluster(n_workers: int = 2, **options: Any) -> Iterator[Any]:
+    """A client of real processes with one thread each."""
+    from distributed import Client, LocalCluster
+
+    started = LocalCluster(
+        n_workers=n_workers,
+        threads_per_worker=1,
+        host="127.0.0.1",
+        dashboard_address="127.0.0.1:0",
+        **{"processes": True, **options},
+    )
+    with started, Client(started) as client:
+        yield client
+
+
+@contextmanager
+def process(*arguments: str) -> Iterator[subprocess.Popen[bytes]]:
+    """Another process of Python, which is killed at the end."""
+    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    with subprocess.Popen([sys.executable, *arguments], **quiet) as started:
+        try:
+            yield started
+        finally:
+            started.kill()
