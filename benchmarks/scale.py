@@ -176,11 +176,11 @@ def sheets(runs: dict[tuple[str, Path], Run], few: Path, many: Path, rows: int) 
     overhead, speed_up = ratios(ONE_CORE, PLAIN), ratios(ONE, TWO)
     times = [
         [
-            "time on a cluster of one worker / in one process, both on one core",
+            "time, local:1 / one process, on one core",
             *(f"{x:.2f}" for x in overhead),
             verdict(overhead[0] <= 1 + OVERHEAD_AT_MOST),
         ],
-        ["speed of two workers / of one", *(f"{x:.2f}" for x in speed_up), ""],
+        ["speed, local:2 / local:1", *(f"{x:.2f}" for x in speed_up), ""],
     ]
     memory = []
     for role in ("client", "worker"):
