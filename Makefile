@@ -135,6 +135,7 @@ bench: $(VENV)/.installed-dev compiler  ## Measure speed and memory, as ratios i
 	$(BIN)/python benchmarks/calibrate.py $(ARGS)
 	$(BIN)/python benchmarks/active.py $(ARGS)
 	$(BIN)/python benchmarks/files.py $(ARGS)
+	$(BIN)/python benchmarks/scale.py $(ARGS)
 	$(BIN)/python benchmarks/boosting.py $(ARGS)
 
 reproduce: $(VENV)/.installed-dev  ## Install the paper's experiments, and write reproduction/page.md anew.

@@ -103,6 +103,14 @@ Jobs = Annotated[
         "-1 for all cores.",
     ),
 ]
+Scheduler = Annotated[
+    str | None,
+    typer.Option(
+        metavar="tcp://HOST:PORT|local[:N]",
+        help="Dask cluster that trains forests: the address of a scheduler, or local for processes "
+        "of this machine. Its workers need the data sets at the same path; networks stay here.",
+    ),
+]
 WeightsDir = Annotated[
     Path | None,
     typer.Option(
@@ -184,6 +192,8 @@ def _sentence(error: BaseException) -> str:
 
 def _option(remedy: Remedy) -> str:
     """Return a remedy as an option of a command."""
+    if remedy.value is None:
+        return f"leave out --{remedy.argument.replace('_', '-')} {remedy.effect}".rstrip()
     value = "" if remedy.value is True else f" {remedy.value}"
     return f"use --{remedy.argument.replace('_', '-')}{value} {remedy.effect}".rstrip()
 
@@ -212,6 +222,7 @@ def _add_experiment(name: str, title: str, names: Sequence[str]) -> None:
         rounds: Rounds = None,
         device: Device = None,
         jobs: Jobs = None,
+        scheduler: Scheduler = None,
         weights_dir: WeightsDir = None,
         as_json: AsJson = False,
         debug: Debug = False,
@@ -228,6 +239,7 @@ def _add_experiment(name: str, title: str, names: Sequence[str]) -> None:
             as_is,
             device,
             jobs,
+            scheduler,
             weights_dir,
             progress=False if as_json else None,
         )

@@ -9,7 +9,6 @@ from itertools import product
 from typing import Any
 
 import numpy as np
-from joblib import Parallel, delayed
 from matplotlib.figure import Figure as Canvas
 from matplotlib.ticker import PercentFormatter
 from sklearn.ensemble import RandomForestClassifier
@@ -17,7 +16,7 @@ from sklearn.ensemble import RandomForestClassifier
 import scorewise as sw
 from scorewise_paper._files import progress_bar
 from scorewise_paper.results import Cell, Result, Stored
-from scorewise_paper.runs import Setup, drawn_rows, labels_of
+from scorewise_paper.runs import Setup, drawn_rows, in_parallel, labels_of
 from scorewise_paper.sections import (
     COMPONENTS,
     RULES,
@@ -118,18 +117,18 @@ def forest_cells(
 def compute_forests(
     setup: Setup, cells: Sequence[Cell], numbers_of: Numbers = rejection_numbers
 ) -> Iterator[tuple[Cell, Result]]:
-    """Yield the results of cells; forests are trained in parallel, as joblib is configured.
+    """Yield the results of cells; forests are trained in parallel, on the setup's cluster if any.
 
     ``numbers_of`` returns the numbers of a result from members' probabilities and labels.
     """
-    parallel = Parallel(n_jobs=setup.n_jobs, return_as="generator_unordered")
+    work = partial(_forest, setup, numbers_of)
     with progress_bar("forests", len(cells), setup.progress) as bar:
-        for result in parallel(delayed(_forest)(setup, cell, numbers_of) for cell in cells):
+        for result in in_parallel(setup, work, cells):
             yield result
             bar.update(1)
 
 
-def _forest(setup: Setup, cell: Cell, numbers_of: Numbers) -> tuple[Cell, Result]:
+def _forest(setup: Setup, numbers_of: Numbers, cell: Cell) -> tuple[Cell, Result]:
     started = time.perf_counter()
     setting = cell.setting
     run = setting["run"]

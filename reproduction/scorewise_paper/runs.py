@@ -8,15 +8,18 @@ from dataclasses import asdict, dataclass, field
 from functools import cache, cached_property, lru_cache
 from importlib import import_module
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 from typing import Protocol as Interface
 
 import numpy as np
+from joblib import Parallel, delayed
 
 from scorewise_paper import datasets
 from scorewise_paper.datasets import Rows
-from scorewise_paper.errors import CorruptData, InvalidInput, MissingData, ScorewiseError
+from scorewise_paper.errors import CorruptData, InvalidInput, MissingData, Remedy, ScorewiseError
 from scorewise_paper.results import Cell, Result, Store, Stored
+
+Computed = TypeVar("Computed")
 
 # In the order of the page. The file of an experiment has its name, with underscores.
 EXPERIMENTS = {
@@ -32,6 +35,9 @@ EXPERIMENTS = {
     "figure-al-spherical": "Appendix: active learning with the spherical loss",
     "alignment": "Beyond the paper: alignment needs calibration",
 }
+
+# Those that train forests, which a Dask cluster can do.
+FORESTS = ("figure-1", "figure-sp-components", "figure-sp-poker", "alignment")
 
 
 # -- sizes, folders and devices --------------------------------------------------------------------
@@ -125,8 +131,11 @@ class Setup:
     device : str, optional
         For networks; by default CUDA where it is available.
     n_jobs : int, optional
-        Number of forests that joblib trains in parallel; by default as joblib is configured, so
-        that a Dask cluster can be used.
+        Number of forests that joblib trains in parallel; by default as joblib is configured.
+    scheduler : str, optional
+        The Dask cluster that trains forests: ``"local"``, ``"local:N"`` or the address of a
+        scheduler, as for :func:`scorewise.scale.cluster`. Its workers need this package and the
+        data sets, at the same path. Networks are trained in this process, on ``device``.
     weights_dir : path, optional
         Weights of pretrained networks; by default ``weights`` in the data folder.
     progress : bool, optional
@@ -141,17 +150,27 @@ class Setup:
     as_is: bool = False
     device: str | None = None
     n_jobs: int | None = None
+    scheduler: str | None = None
     weights_dir: Path | None = None
     progress: bool | None = None
     gaps: dict[str, ScorewiseError] = field(default_factory=dict, compare=False)
 
     def __post_init__(self) -> None:
-        """Accept strings as paths."""
+        """Accept strings as paths; workers run in another folder, and need the whole path."""
         if not isinstance(self.store, Store):
             object.__setattr__(self, "store", Store(self.store))
         for name in ("data_dir", "weights_dir"):
             if getattr(self, name) is not None:
                 object.__setattr__(self, name, Path(getattr(self, name)))
+        if self.scheduler is not None:
+            if self.n_jobs is not None:
+                raise InvalidInput(
+                    f"n_jobs={self.n_jobs} is for this machine; with a scheduler, its workers "
+                    "decide how many forests are trained in parallel",
+                    Remedy("jobs", None),
+                )
+            root = datasets.data_folder(self.data_dir).absolute()
+            object.__setattr__(self, "data_dir", root)
 
     def has(self, name: str, *splits: str) -> bool:
         """Return whether a data set is available and may be used; if not, note the gap."""
@@ -243,6 +262,72 @@ def drawn_rows(rows: Rows, most: int | None, run: int) -> np.ndarray:
     return indices
 
 
+def in_parallel(
+    setup: Setup, function: Callable[[Cell], Computed], cells: Sequence[Cell]
+) -> Iterator[Computed]:
+    """Yield what a function returns for cells, in the order in which they finish.
+
+    The scheduler of the setup passes cells to its workers; without one, joblib's configuration
+    decides. Not joblib's backend for Dask: it waits forever if workers die or lack a package.
+
+    Raises
+    ------
+    InvalidInput
+        If a worker lacks a package or has another version of it.
+    ScorewiseError
+        If there is no scheduler at the address, or workers die.
+
+    Examples
+    --------
+    >>> from scorewise_paper import Setup
+    >>> from scorewise_paper.results import Cell
+    >>> from scorewise_paper.runs import in_parallel
+    >>> cells = [Cell("figure-1", 1, {"run": run}) for run in range(3)]
+    >>> sorted(in_parallel(Setup("results"), lambda cell: cell.setting["run"] + 1, cells))
+    [1, 2, 3]
+    """
+    if setup.scheduler is None:
+        parallel = Parallel(n_jobs=setup.n_jobs, return_as="generator_unordered")
+        yield from parallel(delayed(function)(cell) for cell in cells)
+        return
+    from scorewise.scale import cluster
+
+    with cluster(setup.scheduler) as client:
+        from distributed import KilledWorker, as_completed
+
+        _check_packages(client)
+        futures = client.map(function, cells, pure=False)
+        for future in as_completed(futures, loop=client.loop):
+            try:
+                result = future.result()
+            except KilledWorker as error:
+                raise ScorewiseError(
+                    f"workers of the cluster died, perhaps for lack of memory: {error} Finished "
+                    "results are stored: run the same again, with more memory for each worker"
+                ) from None
+            yield result
+
+
+def _check_packages(client: Any) -> None:
+    """Raise unless all workers can import this package."""
+    name = __package__
+
+    def problem() -> str | None:  # sent by value, as a worker may not have this module
+        try:
+            __import__(name)
+        except ImportError as error:
+            return str(error)
+        return None
+
+    problems = client.run(problem)
+    for worker, text in problems.items():
+        if text is not None:
+            raise InvalidInput(
+                f"the worker {worker} cannot import {name}: {text}; install ./reproduction where "
+                "the worker runs, and start it again"
+            )
+
+
 # -- running ---------------------------------------------------------------------------------------
 
 
@@ -331,6 +416,8 @@ def run(names: str | Iterable[str], setup: Setup) -> Outcome:
     ------
     MissingData
         If nothing can be computed for lack of data or weights.
+    InvalidInput
+        If there is a scheduler, and nothing that its workers could do.
 
     Examples
     --------
@@ -342,7 +429,13 @@ def run(names: str | Iterable[str], setup: Setup) -> Outcome:
     _load.cache_clear()  # files may have changed
     _described.cache_clear()
     by_key: dict[str, Cell] = {}
-    for name in [names] if isinstance(names, str) else names:
+    names = [names] if isinstance(names, str) else list(names)
+    if setup.scheduler is not None and not set(names) & set(FORESTS):
+        raise InvalidInput(
+            f"{', '.join(names)}: no forests are trained, and networks are trained in this process",
+            Remedy("scheduler", None),
+        )
+    for name in names:
         by_key |= {cell.key: cell for cell in experiment(name).cells(setup)}
     if not by_key:
         problems = "; ".join(gap.problem for gap in setup.gaps.values())

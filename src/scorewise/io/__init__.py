@@ -7,12 +7,14 @@ from scorewise.io._logprobs import read_logprobs
 from scorewise.io._predictions import Predictions
 from scorewise.io._score import RowScores, ScoredFile, row_uncertainties, score_file
 from scorewise.io._texts import TextColumn
+from scorewise.io._truncate import TruncatedPredictions, truncate, truncation_bounds
 
 __all__ = [
     "Predictions",
     "RowScores",
     "ScoredFile",
     "TextColumn",
+    "TruncatedPredictions",
     "parquet_schema",
     "prediction_suffixes",
     "predictions_of_table",
@@ -22,5 +24,7 @@ __all__ = [
     "read_predictions",
     "row_uncertainties",
     "score_file",
+    "truncate",
+    "truncation_bounds",
     "write_predictions",
 ]
