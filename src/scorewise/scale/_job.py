@@ -47,7 +47,7 @@ from scorewise._version import __version__
 from scorewise.errors import InvalidInput, Remedy, ScorewiseError
 from scorewise.io import Predictions, predictions_of_table
 from scorewise.scale._cluster import Scheduler, check_own_version, check_scheduler, cluster
-from scorewise.scale._dataset import Dataset, Partition
+from scorewise.scale._dataset import Dataset, Partition, is_local
 from scorewise.scale._store import (
     RESTART,
     SETTINGS,
@@ -167,6 +167,8 @@ def map_in_order(
             index, partition = submitted.pop(future)
             try:
                 results[index] = _result(future, client)
+            except OSError as error:
+                raise OSError(f"{partition.name!r}: {error}; repeat the command") from error
             except KilledWorker as error:
                 n_lost[index] = n_lost.get(index, 0) + 1
                 if n_lost[index] > _LOST:
@@ -501,15 +503,14 @@ class _PartitionTask:
         numbers = _Numbers(self._work)
         quarantine: dict[str, Any] | None = None
         try:
-            rows = _GoodRows(self._partition, self._recipe)
-            files[output_name(number)] = self._write_output(rows, numbers)
+            rows, numbers, digest = self._write_twice_at_most()
+            files[output_name(number)] = digest
             if rows.bad:
                 name = quarantine_name(number)
                 files[name] = self._write_quarantine(name, rows.bad)
                 quarantine = {"rows": len(rows.bad), "file": name}
         except _CannotBeRead as error:
             quarantine = {"rows": 0, "reason": str(error)}
-            numbers = _Numbers(self._work)
         stale = {output_name(number), quarantine_name(number)} - {*files}
         self._store.remove(sorted(stale))
         entry = {
@@ -533,8 +534,19 @@ class _PartitionTask:
 
     # -- outputs -----------------------------------------------------------------------------------
 
-    def _write_output(self, rows: _GoodRows, numbers: _Numbers) -> str:
-        """Write the columns of all good rows, and add them to the numbers; return the digest."""
+    def _write_twice_at_most(self) -> tuple[_GoodRows, _Numbers, str]:
+        """Write the output; read a file again that seems corrupt, as a network may have failed."""
+        try:
+            return self._write_output()
+        except _CannotBeRead:
+            if is_local(self._recipe.dataset.filesystem):
+                raise
+        return self._write_output()
+
+    def _write_output(self) -> tuple[_GoodRows, _Numbers, str]:
+        """Write the columns of all good rows; return the rows, their numbers and the digest."""
+        rows = _GoodRows(self._partition, self._recipe)
+        numbers = _Numbers(self._work)
         number = self._partition.number
 
         def batches() -> Iterator[Columns]:
@@ -548,7 +560,7 @@ class _PartitionTask:
             write_arrow(path, ".parquet", next(every), every, metadata)
             digest = file_digest(path)
             self._check_is_current()
-        return digest
+        return rows, numbers, digest
 
     def _write_quarantine(self, name: str, bad: Mapping[int, str]) -> str:
         """Write bad rows with all their columns and the reason; return the digest."""
