@@ -9,6 +9,7 @@ import pytest
 from dask.callbacks import Callback
 
 import scorewise as sw
+from cli_support import from_json, run
 from scorewise import scale
 from scorewise.compare import Evaluation
 
@@ -258,7 +259,7 @@ def test_no_task_receives_more_results_than_are_merged_at_a_time(n_blocks):
 
 @pytest.fixture(scope="module")
 def client():
-    """Two workers in processes of their own."""
+    """Two workers in processes, not for the tests that do not ask for them."""
     distributed = pytest.importorskip("distributed")
     with (
         distributed.LocalCluster(
@@ -319,6 +320,43 @@ def test_folders_without_labels_are_refused(folders, client):
         scale.evaluate_dataset(folders[1], scheduler=client, **QUICK)
     with pytest.raises(sw.InvalidInput, match="go together"):
         scale.compare_dataset(folders[0], "ood", scheduler=client, **QUICK)
+
+
+def test_the_commands_have_the_numbers_of_files(folders, client, tmp_path):
+    address = client.scheduler.address
+    rows, ood = folders
+    quick = ("--resamples", "100", "--json")
+    for command, more in (
+        ("evaluate", ("--no-report", "--task-loss", "log", "--floor", "1e-6")),
+        ("evaluate", ("--ood", ood, "--report", tmp_path / "page.html")),
+        ("compare", ("--task-loss", costs_in(tmp_path))),
+        ("compare", ("--task", "ood", "--ood", ood)),
+    ):
+        of_files = from_json(run(command, rows, *more, *quick))
+        at_scale = from_json(run(command, rows, *more, *quick, "--scheduler", address))
+        for part in (of_files, at_scale):
+            part.pop("settings", None)
+            part.get("calibration", {}).pop("p_value", None)
+        assert_same(of_files, at_scale, rel=1e-9)
+    assert f"{N // 4:,}" in (tmp_path / "page.html").read_text()
+
+
+def costs_in(folder):
+    """A file with costs, its classes in another order."""
+    path = folder / "costs.csv"
+    path.write_text(",dismiss,treat\nill,50,0\nwell,0,5\ndoubtful,4,3\n")
+    return path
+
+
+def test_inputs_and_addresses_need_what_fits_them(folders, tmp_path):
+    texts = tmp_path / "texts.csv"
+    texts.write_text("text\na\n")
+    result = run("evaluate", folders[0], "--scheduler", "local:1", "--inputs", texts, "--no-report")
+    assert result.exit_code == 2
+    assert "--inputs" in result.output
+    result = run("evaluate", "s3://bucket/x", "--no-report")
+    assert result.exit_code == 2
+    assert "--scheduler local" in result.output
 
 
 def certain():

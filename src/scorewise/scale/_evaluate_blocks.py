@@ -495,12 +495,12 @@ def evaluate_dataset(
 def _datasets(
     dataset: Any, ood: Any, storage_options: Mapping[str, Any] | None, reading: dict[str, Any]
 ) -> tuple[Dataset, Dataset | None]:
-    """Return the data sets at two addresses, of which the second is optional."""
+    """Return the data sets at two addresses; of the optional second, labels are not read."""
     options = {"storage_options": storage_options, **reading}
     rows = Dataset.of(dataset, **{} if isinstance(dataset, Dataset) else options)
     if ood is None or isinstance(ood, Dataset):
         return rows, ood
-    return rows, Dataset.of(ood, **options)
+    return rows, Dataset.of(ood, **options | {"labels": None, "ids": None})
 
 
 def evaluate_blocks(
