@@ -202,7 +202,7 @@ def test_metrics_of_memory_are_within_the_stated_errors_where_scores_share_bins(
     assert evaluation.calibration.expected == pytest.approx(expected.calibration.expected)
 
 
-def test_notes_state_what_is_from_groups_or_from_a_sample():
+def test_notes_and_page_state_what_is_from_groups_or_from_a_sample(tmp_path):
     options = {"n_bins": 64, "max_certification_rows": 2000, "max_loss": 0.25, **QUICK}
     evaluation = scale.evaluate(lazy(PROBS), Y, ood=lazy(OOD, (3000,)), **options)
     notes = "\n".join(map(str, evaluation.notes))
@@ -212,7 +212,11 @@ def test_notes_state_what_is_from_groups_or_from_a_sample():
     assert "Calibration was tested at the ends of" in notes
     assert {c.n_calibration for c in evaluation.certificates} == {2000}
     assert len(evaluation.uncertainty.total) == len(evaluation.ood.u_in) == 2000
-    assert evaluation.plot().lines_
+    sw.write_report(evaluation, tmp_path / "page.html")
+    page = (tmp_path / "page.html").read_text()
+    assert "Certificates are from a uniform random sample" in page
+    assert "in-distribution rows (20,000)" in page
+    assert sw.plots.save_figures(evaluation, tmp_path, formats="png")
 
 
 def test_intervals_from_resampled_groups_are_those_from_resampled_rows(evaluations):
@@ -320,6 +324,28 @@ def test_folders_without_labels_are_refused(folders, client):
         scale.evaluate_dataset(folders[1], scheduler=client, **QUICK)
     with pytest.raises(sw.InvalidInput, match="go together"):
         scale.compare_dataset(folders[0], "ood", scheduler=client, **QUICK)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ("label", r"'part-1\.parquet': row 150 .*no label"),
+        ("sum", r"'part-1\.parquet': row 150 .*probs\[150, 2\] sums to"),
+        ("certain", r"'part-1\.parquet': the log loss of row 150 is infinite"),
+    ],
+)
+def test_errors_name_the_file_and_the_row(wrong, message, client, tmp_path):
+    probs, y = members(500, seed=5)
+    if wrong == "label":
+        y[350] = -1
+    elif wrong == "sum":
+        probs[350, 2] *= 2
+    else:
+        probs[350], y[350] = [1, 0, 0], 2
+    for i, rows in enumerate(np.split(np.arange(500), [200])):
+        sw.write_predictions(tmp_path / f"part-{i}.parquet", probs[rows], labels=y[rows])
+    with pytest.raises(sw.InvalidInput, match=message):
+        scale.compare_dataset(tmp_path, task_loss="log", scheduler=client, **QUICK)
 
 
 def test_the_commands_have_the_numbers_of_files(folders, client, tmp_path):
