@@ -126,16 +126,16 @@ def let_go(folder: Path) -> None:
 
 
 @contextmanager
-def local_cluster(n_workers: int = 2, **options: Any) -> Iterator[Any]:
-    """A client of real processes with one thread each."""
+def local_cluster(n_workers: int = 2, *, processes: bool = True) -> Iterator[Any]:
+    """A client of real processes with one thread each, or of threads."""
     from distributed import Client, LocalCluster
 
     started = LocalCluster(
         n_workers=n_workers,
         threads_per_worker=1,
-        host="127.0.0.1",
+        processes=processes,
+        host="127.0.0.1" if processes else None,
         dashboard_address="127.0.0.1:0",
-        **{"processes": True, **options},
     )
     with started, Client(started) as client:
         yield client

@@ -62,22 +62,17 @@ def cluster(scheduler: Scheduler = "local") -> Iterator[Client]:
     ...     scorewise.scale.score_dataset("predictions/", "log", "scores/", scheduler=client)
     """
     distributed = _distributed()
+    check_scheduler(scheduler)
     if isinstance(scheduler, distributed.Client):
         check_workers(scheduler)
         yield scheduler
         return
-    local = _LOCAL.fullmatch(scheduler) if isinstance(scheduler, str) else None
-    if local:
+    if local := _LOCAL.fullmatch(scheduler):
         n = processors() if local[1] is None else int(local[1])
         n_workers = validate.whole(n, "the number of workers after local:", at_least=1)
         with _local_cluster(n_workers) as started, distributed.Client(started) as client:
             yield client
         return
-    if not (isinstance(scheduler, str) and _ADDRESS.fullmatch(scheduler)):
-        raise InvalidInput(
-            f"the scheduler must be 'local', 'local:N', the address of a Dask scheduler such as "
-            f"'tcp://HOST:8786', or a distributed.Client, not {quoted(scheduler)}"
-        )
     try:
         client = distributed.Client(scheduler, set_as_default=False)
     except (OSError, ValueError) as error:  # of the network, and of an address
@@ -88,6 +83,20 @@ def cluster(scheduler: Scheduler = "local") -> Iterator[Client]:
     with client:
         check_workers(client)
         yield client
+
+
+def check_scheduler(scheduler: Scheduler) -> None:
+    """Raise unless it is a client, or a text that names a cluster."""
+    if isinstance(scheduler, _distributed().Client):
+        return
+    is_known = isinstance(scheduler, str) and any(
+        form.fullmatch(scheduler) for form in (_LOCAL, _ADDRESS)
+    )
+    if not is_known:
+        raise InvalidInput(
+            f"the scheduler must be 'local', 'local:N', the address of a Dask scheduler such as "
+            f"'tcp://HOST:8786', or a distributed.Client, not {quoted(scheduler)}"
+        )
 
 
 def _distributed() -> Any:

@@ -45,7 +45,7 @@ from scorewise._tables import Columns, write_arrow
 from scorewise._version import __version__
 from scorewise.errors import InvalidInput, Remedy, ScorewiseError
 from scorewise.io import Predictions, predictions_of_table
-from scorewise.scale._cluster import Scheduler, check_own_version, cluster
+from scorewise.scale._cluster import Scheduler, check_own_version, check_scheduler, cluster
 from scorewise.scale._dataset import Dataset, Partition
 from scorewise.scale._store import (
     RESTART,
@@ -291,6 +291,7 @@ def write_partitions(
         that scorewise did not put there.
     """
     validate.choice(on_bad_rows, "on_bad_rows", ON_BAD_ROWS)
+    check_scheduler(scheduler)
     store = Store.at(out, storage_options)
     _check_not_in_input(store, dataset)
     trial = dataset.empty(1)

@@ -293,14 +293,16 @@ class Store:
             self.remove([name for name in names if name != SETTINGS])
             self.remove([SETTINGS])
             names, stored = [], None
+        matches = [match for name in names if (match := _OURS.fullmatch(name))]
+        numbers = [int(n) for match in matches if (n := match["entry"] or match["output"])]
+        if not numbers:  # nothing depends on them
+            stored = None
         if stored is not None and stored != settings:
             raise InvalidInput(
                 f"the folder {self.shown!r} was written with other settings: "
                 f"{_differences(stored, settings)}; choose another folder",
                 RESTART,
             )
-        matches = [match for name in names if (match := _OURS.fullmatch(name))]
-        numbers = [int(match["entry"] or match["output"] or 0) for match in matches]
         if max(numbers, default=0) >= n_partitions:
             raise InvalidInput(
                 f"the folder {self.shown!r} has the output of partition {max(numbers)}, and the "

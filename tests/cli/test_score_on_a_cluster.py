@@ -1,0 +1,90 @@
+"""scorewise score --scheduler: folders, messages and exit codes."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+
+import pandas as pd
+import pytest
+
+from scale_support import N_PARTITIONS, N_ROWS, contents, wait_until, write_dataset
+
+COMMAND = [sys.executable, "-c", "from scorewise.cli import app; app(prog_name='scorewise')"]
+RULES = ["--rules", "log"]
+
+
+def score(folder, *arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [*COMMAND, "score", "in", *RULES, *arguments]
+    return subprocess.run(
+        command, cwd=folder, capture_output=True, encoding="utf-8", env=os.environ, check=False
+    )
+
+
+def make_bad(partition: int, probs) -> None:
+    if partition == 3:
+        probs[17] = 2
+
+
+def test_a_bad_row_stops_the_run_and_quarantine_goes_on(tmp_path):
+    write_dataset(tmp_path / "in", change=make_bad)
+    stopped = score(tmp_path, "--scheduler", "local:1")
+    assert stopped.returncode == 2
+    message = " ".join(stopped.stderr.split())
+    assert "'day-3.parquet': row 17 (row 17 of row group 0)" in message
+    assert "use --on-bad-rows quarantine to set invalid rows aside" in message
+
+    quarantine = ["--scheduler", "local:1", "--on-bad-rows", "quarantine"]
+    result = score(tmp_path, *quarantine, "--json")
+    assert result.returncode == 0, result.stderr
+    output = json.loads(result.stdout)
+    assert output["n_rows"] == N_PARTITIONS * N_ROWS - 1
+    assert output["quarantined"][0]["input"] == "day-3.parquet"
+    assert output["path"] == str(tmp_path / "in-scores")
+    assert len(pd.read_parquet(tmp_path / "in-scores")) == output["n_rows"]
+
+    repeated = score(tmp_path, *quarantine)
+    assert f"{N_PARTITIONS} files were scored by an earlier run" in repeated.stdout
+    assert "1 invalid row of 1 file are in _quarantine" in " ".join(repeated.stderr.split())
+
+
+def test_ctrl_c_says_how_to_resume(tmp_path):
+    write_dataset(tmp_path / "in")
+    command = [*COMMAND, "score", "in", *RULES, "--scheduler", "local:1"]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with subprocess.Popen(command, cwd=tmp_path, encoding="utf-8", **pipes) as process:
+        wait_until((tmp_path / "in-scores/_manifest/settings.json").exists)
+        process.send_signal(signal.SIGINT)
+        _, errors = process.communicate()
+    assert process.returncode == 130
+    assert "Interrupted. Repeat the command to resume." in errors
+    assert score(tmp_path, "--scheduler", "local:1", "--out", "fresh").returncode == 0
+    assert score(tmp_path, "--scheduler", "local:1").returncode == 0
+    assert contents(tmp_path / "in-scores") == contents(tmp_path / "fresh")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--scheduler", "cluster"], "the scheduler must be 'local', 'local:N'"),
+        (["--on-bad-rows", "quarantine"], "needs a cluster; add --scheduler local"),
+        (["--scheduler", "local", "--out", "U.parquet"], "is the name of a file"),
+        (["--scheduler", "local", "--out", "in/out"], "the input"),
+    ],
+)
+def test_wrong_options_are_errors(tmp_path, arguments, message):
+    write_dataset(tmp_path / "in")
+    result = score(tmp_path, *arguments)
+    assert result.returncode == 2
+    assert message in " ".join(result.stderr.split())
+    assert [path.name for path in tmp_path.iterdir()] == ["in"]
+
+
+def test_an_address_needs_a_cluster(tmp_path):
+    command = [*COMMAND, "score", "s3://bucket/in"]
+    result = subprocess.run(command, cwd=tmp_path, capture_output=True, check=False)
+    assert result.returncode == 2
+    assert b"'s3://bucket/in' is an address, which needs a" in result.stderr

@@ -1,0 +1,115 @@
+"""Clusters by their names and addresses, and checks of their workers."""
+
+from __future__ import annotations
+
+import dask
+import pytest
+
+import scorewise as sw
+from scale_support import local_cluster
+from scorewise.scale import cluster
+
+
+@pytest.fixture
+def threads():
+    """A cluster whose worker is in this process, which tests change."""
+    with local_cluster(1, processes=False) as client:
+        yield client
+
+
+def kernel_threads() -> int:
+    return sw.get_num_threads()
+
+
+def test_local_starts_processes_with_one_thread_each():
+    with cluster("local:2") as client:
+        assert list(client.nthreads().values()) == [1, 1]
+        assert set(client.run(kernel_threads).values()) == {1}
+
+
+def test_a_client_is_not_closed(threads):
+    with cluster(threads) as client:
+        assert client is threads
+    assert threads.submit(abs, -1).result() == 1
+
+
+def test_an_address_is_connected_to(threads):
+    with cluster(threads.scheduler.address) as client:
+        assert client.submit(abs, -1).result() == 1
+    assert threads.submit(abs, -2).result() == 2
+
+
+@pytest.mark.parametrize("name", ["local:", "local:x", "remote", "", 3, None])
+def test_other_names_are_errors(name):
+    with pytest.raises(sw.InvalidInput, match="must be 'local', 'local:N'"), cluster(name):
+        pass
+
+
+def test_there_is_at_least_one_worker():
+    with pytest.raises(sw.InvalidInput, match="number of workers"), cluster("local:0"):
+        pass
+
+
+def test_an_address_without_a_scheduler_is_an_error():
+    with (
+        dask.config.set({"distributed.comm.timeouts.connect": "200ms"}),
+        pytest.raises(sw.ScorewiseError, match=r"no Dask scheduler at 'tcp://127\.0\.0\.1:1'"),
+        cluster("tcp://127.0.0.1:1"),
+    ):
+        pass
+
+
+def test_an_address_of_an_unknown_kind_is_an_error():
+    with pytest.raises(sw.ScorewiseError, match="no Dask scheduler at"), cluster("nowhere://x"):
+        pass
+
+
+@pytest.mark.parametrize(
+    ("module", "name"), [("scorewise", "scorewise"), ("numpy", "NumPy"), ("pyarrow", "pyarrow")]
+)
+def test_a_worker_with_another_version_is_named(monkeypatch, client, module, name):
+    import importlib
+
+    # this process has another version than the workers, which are others
+    monkeypatch.setattr(importlib.import_module(module), "__version__", "0.0.1")
+    worker = min(client.nthreads())
+    message = rf"worker {worker} has {name} .*, and this process 0\.0\.1"
+    with pytest.raises(sw.InvalidInput, match=message), cluster(client):
+        pass
+
+
+def test_another_patch_of_numpy_is_the_same(monkeypatch, client):
+    import numpy as np
+
+    monkeypatch.setattr(np, "__version__", f"{np.__version__.split('.')[0]}.999.0")
+    with cluster(client):
+        pass
+
+
+def forget_scorewise() -> None:
+    import sys
+
+    for name in [name for name in sys.modules if name.partition(".")[0] == "scorewise"]:
+        del sys.modules[name]
+    sys.modules["scorewise"] = None  # an import fails
+
+
+def test_a_worker_without_scorewise_is_named():
+    with local_cluster(1) as client:
+        client.run(forget_scorewise)
+        (worker,) = client.nthreads()
+        message = f"worker {worker} cannot import scorewise: install it"
+        with pytest.raises(sw.InvalidInput, match=message), cluster(client):
+            pass
+
+
+def test_a_scheduler_without_workers_is_a_warning():
+    from distributed import Client, LocalCluster
+
+    with (
+        LocalCluster(n_workers=0, processes=False, dashboard_address="127.0.0.1:0") as started,
+        Client(started) as client,
+        pytest.warns(match="has no workers yet"),
+        cluster(client),
+    ):
+        pass
