@@ -202,6 +202,29 @@ def test_metrics_of_memory_are_within_the_stated_errors_where_scores_share_bins(
     assert evaluation.calibration.expected == pytest.approx(expected.calibration.expected)
 
 
+def test_intervals_of_memory_are_met_closely_where_few_scores_share_bins():
+    expected = sw.compare(PROBS, Y, **QUICK)
+    comparison = scale.compare(lazy(PROBS), Y, n_bins=4096, **QUICK)
+    for row in comparison.standings:
+        exact = expected[row.name]
+        assert row.verdict == exact.verdict
+        assert row.standard_error == pytest.approx(exact.standard_error, rel=1e-2, abs=1e-6)
+        assert row.high == pytest.approx(exact.high, rel=1e-2, abs=1e-6)
+
+
+def test_each_block_is_read_once():
+    n_reads = []
+
+    def read(block):
+        n_reads.append(len(block))
+        return block
+
+    rows = da.from_delayed(dask.delayed(read)(PROBS[:50]), (50, 6, 3), float)
+    rows = da.concatenate([rows, da.from_delayed(dask.delayed(read)(OOD), OOD.shape, float)])
+    sw.evaluate(rows, np.arange(3050) % 3, **QUICK)
+    assert sorted(n_reads) == [50, 3000]
+
+
 def test_notes_and_page_state_what_is_from_groups_or_from_a_sample(tmp_path):
     options = {"n_bins": 64, "max_certification_rows": 2000, "max_loss": 0.25, **QUICK}
     evaluation = scale.evaluate(lazy(PROBS), Y, ood=lazy(OOD, (3000,)), **options)

@@ -263,6 +263,9 @@ def evaluate(
     there are at most ``max_certification_rows`` rows. Otherwise ``notes`` of the result state what
     was computed from groups or from a sample, and ``aulc_error`` of a curve how exact its area is.
 
+    Each block is decomposed once. Between the passes some eight bytes per row and measure stay on
+    the workers, 150 bytes per row by default.
+
     Parameters
     ----------
     predictions, ood : Dask arrays (n, M, K) and (m, M, K)
