@@ -1,5 +1,7 @@
 """Evaluations of Dask arrays have the numbers of the same rows in memory."""
 
+import os
+import signal
 from dataclasses import asdict, replace
 
 import dask
@@ -309,6 +311,29 @@ def test_workers_of_a_cluster_return_the_same(evaluations, client):
             sw.evaluate(lazy(*certain()), np.zeros(2000, int), task_loss="log", **QUICK)
     assert str(evaluation) == str(expected)
     assert_same(expected.to_dict(), evaluation.to_dict(), rel=1e-9)
+
+
+def test_a_worker_that_is_killed_changes_nothing(client, tmp_path):
+    probs, y = members(2000, seed=7)
+    killed = tmp_path / "killed"
+
+    def read(rows, kill):
+        if kill and not killed.exists():
+            killed.touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+        return probs[rows]
+
+    parts = [(slice(0, 1200), False), (slice(1200, 1900), True), (slice(1900, 2000), False)]
+    blocks = da.concatenate(
+        [
+            da.from_delayed(dask.delayed(read)(rows, kill), probs[rows].shape, float)
+            for rows, kill in parts
+        ]
+    )
+    with client.as_current():
+        evaluation = sw.evaluate(blocks, y, **QUICK)
+    assert killed.exists()
+    assert_same_evaluation(sw.evaluate(probs, y, **QUICK), evaluation)
 
 
 @pytest.fixture(scope="module")
