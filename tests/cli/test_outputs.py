@@ -33,8 +33,8 @@ INPUTS = {
     "public_key": "key.pem",
 }
 NO_PATHS = {  # text
-    *("task", "rules", "component", "method", "reading"),
-    *("tool", "data_column", "field", "question", "model", "scheduler"),
+    *("task", "rules", "component", "method", "reading", "scheduler"),
+    *("tool", "data_column", "field", "question", "model"),
 }
 REQUIRED = {"certify": ["--max-loss", "20"], "evaluate": FAST, "compare": FAST}
 

@@ -218,7 +218,7 @@ def merge_overviews(parts: list[Overview], n_uncertain: int) -> Overview:
     first, *others = parts
     checks = MemberChecks()
     for part in parts:
-        checks.merge(part.checks)
+        checks.join(part.checks)
     samples = {
         name: sample.merge(*(other.samples[name] for other in others))
         for name, sample in first.samples.items()
