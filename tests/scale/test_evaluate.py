@@ -473,6 +473,12 @@ def test_arguments_that_do_not_fit_are_refused_before_anything_is_computed():
         sw.compare(never, task="active", **QUICK)
     with pytest.raises(sw.InvalidInput, match="does not use ood"):
         sw.compare(never, Y, ood=never, **QUICK)
+    with pytest.raises(sw.InvalidInput, match="nothing to compare"):
+        sw.compare(never, task="ood", ood=never, rules=[], baselines=False, **QUICK)
+    with pytest.raises(sw.InvalidInput, match="must be a pair"):
+        sw.compare(never, task="ood", ood=never, scores={"own": Y}, **QUICK)
+    with pytest.raises(sw.InvalidInput, match="names of your own"):
+        sw.compare(never, Y, rules={"zero-one": "log"}, **QUICK)
     with pytest.raises(sw.InvalidInput, match="has no rows"):
         sw.evaluate(lazy(PROBS)[:0], Y[:0], **QUICK)
     with pytest.raises(sw.InvalidInput, match="n_bins"):
