@@ -139,6 +139,44 @@ def test_members_may_have_weights_and_be_on_another_axis():
         assert_same_evaluation(expected, evaluation)
 
 
+def copied(probs):
+    return probs[:, :1].repeat(6, axis=1)
+
+
+def fully_grown(probs):
+    return np.eye(3)[probs.argmax(axis=-1)]
+
+
+def logits(probs):
+    return np.log(probs).astype(np.float16)
+
+
+@pytest.mark.parametrize(
+    ("change", "options", "note"),
+    [
+        (copied, {}, "6 members predict the same"),
+        (fully_grown, {}, "a probability of 0 or 1"),
+        (lambda probs: probs[:, :1], {}, "a single member"),
+        (logits, {"from_logits": True}, ""),
+        (lambda probs: 3 * probs, {"normalize": True}, ""),
+    ],
+)
+def test_members_have_the_notes_and_numbers_of_memory(change, options, note):
+    probs, y = members(2000, seed=3)
+    probs, options = change(probs), options | QUICK
+    expected = sw.evaluate(probs, y, **options)
+    assert_same_evaluation(expected, sw.evaluate(lazy(probs, (700, 1300)), y, **options))
+    assert note in "\n".join(map(str, expected.notes))
+
+
+def test_advice_is_tested_on_dask_arrays():
+    probs, y = members(2000, seed=3)
+    assert (
+        sw.advise("selective", "log", lazy(probs, (700, 1300)), y).evidence
+        == sw.advise("selective", "log", probs, y).evidence
+    )
+
+
 def test_samples_of_a_dask_array_are_evaluated_in_blocks():
     probs, y = members(2000, seed=3)
     expected = sw.evaluate(probs, y, class_names=NAMES, labels_are="indices", **QUICK)
