@@ -63,7 +63,10 @@ class LossGroups:
     @cached_property
     def growth(self) -> np.ndarray:
         """H(C + c) − H(C), with the harmonic numbers H, of a group of c rows after C rows."""
-        return np.asarray(digamma_rise(np, self.rows_before.astype(float), self.sizes))
+        growth, larger = 1 / self.rows, self.sizes > 1
+        before = self.rows_before[larger].astype(float)
+        growth[larger] = digamma_rise(np, before, self.sizes[larger])
+        return np.asarray(growth)
 
     @property
     def aulc(self) -> float:
@@ -162,16 +165,14 @@ class Moments:
 
     def merged(self, starts: np.ndarray) -> Moments:
         """Return the moments of larger groups, each of the groups from a start to the next."""
+        if len(starts) == len(self.sizes):
+            return self
         sizes = np.add.reduceat(self.sizes, starts)
         sums = np.add.reduceat(self.sums, starts, axis=-1)
         n_parts = np.diff(starts, append=len(self.sizes))
         shifts = self.mean - np.repeat(sums / sizes, n_parts, axis=-1)
         squares = np.add.reduceat(self.squares + self.sizes * shifts**2, starts, axis=-1)
         return Moments(sizes, sums, squares)
-
-    def take(self, order: np.ndarray) -> Moments:
-        """Return some of the groups."""
-        return Moments(self.sizes[order], self.sums[..., order], self.squares[..., order])
 
 
 @dataclass(frozen=True, eq=False)

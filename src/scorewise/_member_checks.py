@@ -69,8 +69,8 @@ class MemberChecks:
         if compared is not None and len(compared):
             self._compared.append(probs[compared])  # a copy
 
-    def merge(self, other: MemberChecks) -> None:
-        """Add what another object saw in further rows, which it compared in rows of its own."""
+    def join(self, other: MemberChecks) -> None:
+        """Add what was seen in other rows, and the rows that were compared among them."""
         self._n_rows += other._n_rows
         self._is_certain &= other._is_certain
         self._has_disagreement |= other._has_disagreement

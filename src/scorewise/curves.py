@@ -37,7 +37,14 @@ class Curve:
     aulc_error, augrc_error : float
         By how much the areas can differ from those of the rows themselves: 0, or above 0 where
         rows of nearly equal uncertainty were counted together.
+    oracle_errors : (float, float)
+        The same for ``oracle_aulc`` and ``oracle_augrc``.
+    groups, ranked_groups : LossGroups or None
+        The groups of rows from which the curve was made, by uncertainty and by loss; None for a
+        curve that was made from rows.
 
+    Notes
+    -----
     A curve of more rows than fit one machine has fewer points. Its rows are in groups of equal or
     nearly equal uncertainty: ``n_accepted``, ``threshold`` and ``total_loss`` are those at the ends
     of the groups, and in between the total loss is linear. ``len(curve)`` is the number of rows.
@@ -61,6 +68,7 @@ class Curve:
     ranked_groups: LossGroups | None = field(default=None, repr=False)
     aulc_error: float = 0.0
     augrc_error: float = 0.0
+    oracle_errors: tuple[float, float] = field(default=(0.0, 0.0), repr=False)
 
     @classmethod
     def of_groups(
@@ -70,6 +78,7 @@ class Curve:
         ranked_losses: np.ndarray,
         ranked_groups: LossGroups,
         errors: tuple[float, float] = (0.0, 0.0),
+        oracle_errors: tuple[float, float] = (0.0, 0.0),
     ) -> Curve:
         """Return the curve of rows in groups of equal or nearly equal uncertainty.
 
@@ -83,10 +92,18 @@ class Curve:
             The largest loss of each group of equal or nearly equal losses, rising.
         ranked_groups : LossGroups
             Sizes and summed losses of those groups.
-        errors : (float, float)
-            The largest errors of AULC and AUGRC.
+        errors, oracle_errors : (float, float)
+            The largest errors of AULC and AUGRC, and of those of the best possible order.
         """
-        return cls(threshold, groups.losses, ranked_losses, groups, ranked_groups, *errors)
+        return cls(
+            threshold,
+            groups.losses,
+            ranked_losses,
+            groups,
+            ranked_groups,
+            *errors,
+            oracle_errors=oracle_errors,
+        )
 
     def __repr__(self) -> str:
         rows, *numbers = self._numbers().items()
@@ -187,7 +204,8 @@ class Curve:
         """The curve of the best possible order; its thresholds are the losses themselves."""
         groups = self.ranked_groups
         total_loss = np.cumsum(self.ranked_losses) if groups is None else groups.losses
-        return Curve(self.ranked_losses, total_loss, self.ranked_losses, groups, groups)
+        ranked = self.ranked_losses
+        return Curve(ranked, total_loss, ranked, groups, groups, *self.oracle_errors)
 
     @property
     def oracle_total_loss(self) -> np.ndarray:

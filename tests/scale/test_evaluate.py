@@ -1,5 +1,7 @@
 """Evaluations of Dask arrays have the numbers of the same rows in memory."""
 
+import os
+import signal
 from dataclasses import asdict, replace
 
 import dask
@@ -9,6 +11,7 @@ import pytest
 from dask.callbacks import Callback
 
 import scorewise as sw
+from cli_support import from_json, run
 from scorewise import scale
 from scorewise.compare import Evaluation
 
@@ -136,6 +139,44 @@ def test_members_may_have_weights_and_be_on_another_axis():
         assert_same_evaluation(expected, evaluation)
 
 
+def copied(probs):
+    return probs[:, :1].repeat(6, axis=1)
+
+
+def fully_grown(probs):
+    return np.eye(3)[probs.argmax(axis=-1)]
+
+
+def logits(probs):
+    return np.log(probs).astype(np.float16)
+
+
+@pytest.mark.parametrize(
+    ("change", "options", "note"),
+    [
+        (copied, {}, "6 members predict the same"),
+        (fully_grown, {}, "a probability of 0 or 1"),
+        (lambda probs: probs[:, :1], {}, "a single member"),
+        (logits, {"from_logits": True}, ""),
+        (lambda probs: 3 * probs, {"normalize": True}, ""),
+    ],
+)
+def test_members_have_the_notes_and_numbers_of_memory(change, options, note):
+    probs, y = members(2000, seed=3)
+    probs, options = change(probs), options | QUICK
+    expected = sw.evaluate(probs, y, **options)
+    assert_same_evaluation(expected, sw.evaluate(lazy(probs, (700, 1300)), y, **options))
+    assert note in "\n".join(map(str, expected.notes))
+
+
+def test_advice_is_tested_on_dask_arrays():
+    probs, y = members(2000, seed=3)
+    assert (
+        sw.advise("selective", "log", lazy(probs, (700, 1300)), y).evidence
+        == sw.advise("selective", "log", probs, y).evidence
+    )
+
+
 def test_samples_of_a_dask_array_are_evaluated_in_blocks():
     probs, y = members(2000, seed=3)
     expected = sw.evaluate(probs, y, class_names=NAMES, labels_are="indices", **QUICK)
@@ -201,7 +242,30 @@ def test_metrics_of_memory_are_within_the_stated_errors_where_scores_share_bins(
     assert evaluation.calibration.expected == pytest.approx(expected.calibration.expected)
 
 
-def test_notes_state_what_is_from_groups_or_from_a_sample():
+def test_intervals_of_memory_are_met_closely_where_few_scores_share_bins():
+    expected = sw.compare(PROBS, Y, **QUICK)
+    comparison = scale.compare(lazy(PROBS), Y, n_bins=4096, **QUICK)
+    for row in comparison.standings:
+        exact = expected[row.name]
+        assert row.verdict == exact.verdict
+        assert row.standard_error == pytest.approx(exact.standard_error, rel=1e-2, abs=1e-6)
+        assert row.high == pytest.approx(exact.high, rel=1e-2, abs=1e-6)
+
+
+def test_each_block_is_read_once():
+    n_reads = []
+
+    def read(block):
+        n_reads.append(len(block))
+        return block
+
+    rows = da.from_delayed(dask.delayed(read)(PROBS[:50]), (50, 6, 3), float)
+    rows = da.concatenate([rows, da.from_delayed(dask.delayed(read)(OOD), OOD.shape, float)])
+    sw.evaluate(rows, np.arange(3050) % 3, **QUICK)
+    assert sorted(n_reads) == [50, 3000]
+
+
+def test_notes_and_page_state_what_is_from_groups_or_from_a_sample(tmp_path):
     options = {"n_bins": 64, "max_certification_rows": 2000, "max_loss": 0.25, **QUICK}
     evaluation = scale.evaluate(lazy(PROBS), Y, ood=lazy(OOD, (3000,)), **options)
     notes = "\n".join(map(str, evaluation.notes))
@@ -211,7 +275,11 @@ def test_notes_state_what_is_from_groups_or_from_a_sample():
     assert "Calibration was tested at the ends of" in notes
     assert {c.n_calibration for c in evaluation.certificates} == {2000}
     assert len(evaluation.uncertainty.total) == len(evaluation.ood.u_in) == 2000
-    assert evaluation.plot().lines_
+    sw.write_report(evaluation, tmp_path / "page.html")
+    page = (tmp_path / "page.html").read_text()
+    assert "Certificates are from a uniform random sample" in page
+    assert "in-distribution rows (20,000)" in page
+    assert sw.plots.save_figures(evaluation, tmp_path, formats="png")
 
 
 def test_intervals_from_resampled_groups_are_those_from_resampled_rows(evaluations):
@@ -258,7 +326,7 @@ def test_no_task_receives_more_results_than_are_merged_at_a_time(n_blocks):
 
 @pytest.fixture(scope="module")
 def client():
-    """Two workers in processes of their own."""
+    """Two workers in processes, not for the tests that do not ask for them."""
     distributed = pytest.importorskip("distributed")
     with (
         distributed.LocalCluster(
@@ -281,6 +349,29 @@ def test_workers_of_a_cluster_return_the_same(evaluations, client):
             sw.evaluate(lazy(*certain()), np.zeros(2000, int), task_loss="log", **QUICK)
     assert str(evaluation) == str(expected)
     assert_same(expected.to_dict(), evaluation.to_dict(), rel=1e-9)
+
+
+def test_a_worker_that_is_killed_changes_nothing(client, tmp_path):
+    probs, y = members(2000, seed=7)
+    killed = tmp_path / "killed"
+
+    def read(rows, kill):
+        if kill and not killed.exists():
+            killed.touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+        return probs[rows]
+
+    parts = [(slice(0, 1200), False), (slice(1200, 1900), True), (slice(1900, 2000), False)]
+    blocks = da.concatenate(
+        [
+            da.from_delayed(dask.delayed(read)(rows, kill), probs[rows].shape, float)
+            for rows, kill in parts
+        ]
+    )
+    with client.as_current():
+        evaluation = sw.evaluate(blocks, y, **QUICK)
+    assert killed.exists()
+    assert_same_evaluation(sw.evaluate(probs, y, **QUICK), evaluation)
 
 
 @pytest.fixture(scope="module")
@@ -319,6 +410,65 @@ def test_folders_without_labels_are_refused(folders, client):
         scale.evaluate_dataset(folders[1], scheduler=client, **QUICK)
     with pytest.raises(sw.InvalidInput, match="go together"):
         scale.compare_dataset(folders[0], "ood", scheduler=client, **QUICK)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ("label", r"'part-1\.parquet': row 150 .*no label"),
+        ("sum", r"'part-1\.parquet': row 150 .*probs\[150, 2\] sums to"),
+        ("certain", r"'part-1\.parquet': the log loss of row 150 is infinite"),
+    ],
+)
+def test_errors_name_the_file_and_the_row(wrong, message, client, tmp_path):
+    probs, y = members(500, seed=5)
+    if wrong == "label":
+        y[350] = -1
+    elif wrong == "sum":
+        probs[350, 2] *= 2
+    else:
+        probs[350], y[350] = [1, 0, 0], 2
+    for i, rows in enumerate(np.split(np.arange(500), [200])):
+        sw.write_predictions(tmp_path / f"part-{i}.parquet", probs[rows], labels=y[rows])
+    with pytest.raises(sw.InvalidInput, match=message):
+        scale.compare_dataset(tmp_path, task_loss="log", scheduler=client, **QUICK)
+
+
+def test_the_commands_have_the_numbers_of_files(folders, client, tmp_path):
+    address = client.scheduler.address
+    rows, ood = folders
+    quick = ("--resamples", "100", "--json")
+    for command, more in (
+        ("evaluate", ("--no-report", "--task-loss", "log", "--floor", "1e-6")),
+        ("evaluate", ("--ood", ood, "--report", tmp_path / "page.html")),
+        ("compare", ("--task-loss", costs_in(tmp_path))),
+        ("compare", ("--task", "ood", "--ood", ood)),
+    ):
+        of_files = from_json(run(command, rows, *more, *quick))
+        at_scale = from_json(run(command, rows, *more, *quick, "--scheduler", address))
+        for part in (of_files, at_scale):
+            part.pop("settings", None)
+            part.get("calibration", {}).pop("p_value", None)
+        assert_same(of_files, at_scale, rel=1e-9)
+    assert f"{N // 4:,}" in (tmp_path / "page.html").read_text()
+
+
+def costs_in(folder):
+    """A file with costs, its classes in another order."""
+    path = folder / "costs.csv"
+    path.write_text(",dismiss,treat\nill,50,0\nwell,0,5\ndoubtful,4,3\n")
+    return path
+
+
+def test_inputs_and_addresses_need_what_fits_them(folders, tmp_path):
+    texts = tmp_path / "texts.csv"
+    texts.write_text("text\na\n")
+    result = run("evaluate", folders[0], "--scheduler", "local:1", "--inputs", texts, "--no-report")
+    assert result.exit_code == 2
+    assert "--inputs" in result.output
+    result = run("evaluate", "s3://bucket/x", "--no-report")
+    assert result.exit_code == 2
+    assert "--scheduler local" in result.output
 
 
 def certain():
@@ -361,6 +511,12 @@ def test_arguments_that_do_not_fit_are_refused_before_anything_is_computed():
         sw.compare(never, task="active", **QUICK)
     with pytest.raises(sw.InvalidInput, match="does not use ood"):
         sw.compare(never, Y, ood=never, **QUICK)
+    with pytest.raises(sw.InvalidInput, match="nothing to compare"):
+        sw.compare(never, task="ood", ood=never, rules=[], baselines=False, **QUICK)
+    with pytest.raises(sw.InvalidInput, match="must be a pair"):
+        sw.compare(never, task="ood", ood=never, scores={"own": Y}, **QUICK)
+    with pytest.raises(sw.InvalidInput, match="names of your own"):
+        sw.compare(never, Y, rules={"zero-one": "log"}, **QUICK)
     with pytest.raises(sw.InvalidInput, match="has no rows"):
         sw.evaluate(lazy(PROBS)[:0], Y[:0], **QUICK)
     with pytest.raises(sw.InvalidInput, match="n_bins"):

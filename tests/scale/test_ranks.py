@@ -78,6 +78,23 @@ def test_areas_of_the_rows_are_within_the_stated_error_where_bins_are_few(n_bins
         assert abs(curve.augrc - expected.augrc) <= curve.augrc_error
 
 
+@given(
+    st.lists(
+        st.tuples(st.sampled_from(np.linspace(1, 2, 9)), st.floats(-3, 3)), min_size=1, max_size=40
+    ),
+    st.integers(2, 5),
+)
+def test_areas_of_the_rows_are_within_the_stated_errors_for_any_losses(pairs, n_bins):
+    scores, losses = np.array(pairs).T
+    ranked = ScoreHistogram.of(losses, losses, n_bins)
+    curve = ScoreHistogram.of(scores, losses, n_bins).rejection_curve(ranked)
+    expected = sw.rejection_curve(losses, scores)
+    for name in ("aulc", "augrc"):
+        for mine, others in ((curve, expected), (curve.oracle, expected.oracle)):
+            error = abs(getattr(mine, name) - getattr(others, name))
+            assert error <= getattr(mine, f"{name}_error") + 1e-12
+
+
 def test_the_stated_error_is_reached_by_the_best_order():
     losses = np.array([0.0, 0, 1, 1, 1])
     histogram = ScoreHistogram.of([1, 1.05, 1.1, 1.15, 7], losses, 2)

@@ -185,10 +185,12 @@ def calibration_of_groups(
     smallest, largest = limits
     is_binary = bool(smallest[4] == largest[4] == 0)
     starts = _bin_starts(groups.sizes, n_bins)
-    bins, overall = groups.merged(starts), groups.merged(np.array([0]))
+    averaged = Moments(groups.sizes, groups.sums[:3], groups.squares[:3])
+    bins = averaged.merged(starts)
+    overall = bins.merged(np.array([0]))
     sizes, n = bins.sizes, int(overall.sizes[0])
-    bin_loss, bin_expected, mean_gap = bins.mean[:3]
-    own_error, _, error_of_mean = bins.error_of_mean[:3]
+    bin_loss, bin_expected, mean_gap = bins.mean
+    own_error, _, error_of_mean = bins.error_of_mean
     # the noise of a bin with a single row is estimated from all rows
     error_of_mean = np.where(sizes > 1, error_of_mean, np.sqrt(overall.squares[2] / n))
     squared = np.sum(sizes * (mean_gap**2 - error_of_mean**2)) / n
@@ -197,7 +199,7 @@ def calibration_of_groups(
         if is_binary
         else _student_interval(bin_loss, own_error, sizes, confidence)
     )
-    incurred, expected, _ = overall.mean[:3, 0]
+    incurred, expected, _ = overall.mean[:, 0]
     gap_low, gap_high = _student_interval(
         overall.mean[2], overall.error_of_mean[2], overall.sizes, confidence
     )

@@ -28,6 +28,7 @@ from scorewise.cli._arguments import COSTS_SUFFIX, parse_names, parse_tokens
 from scorewise.cli._screen import print_error
 from scorewise.errors import InvalidInput, Remedy, ScorewiseError, ScorewiseWarning
 from scorewise.io import Predictions, prediction_suffixes, read_predictions
+from scorewise.scale import Dataset
 
 SUCCESS, NOT_GUARANTEED, BAD_INPUT, BUG, INTERRUPTED = 0, 1, 2, 70, 130
 
@@ -92,6 +93,14 @@ PredictionsSource = Annotated[
         metavar="FILE",
         help=f"Predictions: {', '.join(prediction_suffixes())}, or a folder of Parquet files. With "
         "--scheduler, a folder or an address such as s3://bucket/folder.",
+    ),
+    InputPath(),
+]
+OODSource = Annotated[
+    str | None,
+    typer.Option(
+        metavar="FILE",
+        help="Predictions for out-of-distribution rows; with --scheduler, a folder or an address.",
     ),
     InputPath(),
 ]
@@ -292,11 +301,26 @@ def _reading(
     }
 
 
-def read_more(path: Path, reading: Reading, predictions: Predictions) -> Predictions:
+def read_here(file: str, reading: Reading) -> Predictions:
+    """Return the predictions of a file or a folder of this machine."""
+    refuse_without_scheduler(file)
+    return read_predictions(file, **reading)
+
+
+def datasets_of(file: str, ood: str | None, reading: Reading) -> tuple[Dataset, Dataset | None]:
+    """Return the data sets of a command; of out-of-distribution rows, labels are not used."""
+    dataset = Dataset.of(file, **reading)
+    if ood is None:
+        return dataset, None
+    return dataset, Dataset.of(ood, **reading | {"labels": None, "ids": None})
+
+
+def read_more(path: str | Path, reading: Reading, predictions: Predictions) -> Predictions:
     """Return the predictions for further rows, by the same members and classes.
 
     Their labels and ids are not used, so they need not be in the file.
     """
+    refuse_without_scheduler(str(path))
     others = read_predictions(path, **reading | {"labels": None, "ids": None})
     names = (quoted(getattr(source.path, "name", None)) for source in (predictions, others))
     file_name, other_name = names

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -12,15 +11,18 @@ from scorewise.cli._app import (
     Confidence,
     Debug,
     Floor,
-    InputPath,
     Normalize,
-    PredictionsFile,
+    OODSource,
+    PredictionsSource,
     Reading,
     Resamples,
     Rules,
+    SchedulerAddress,
     Seed,
     TaskLoss,
     command,
+    datasets_of,
+    read_here,
     read_more,
 )
 from scorewise.cli._arguments import ALL_RULES, parse_loss, parse_rules
@@ -28,16 +30,17 @@ from scorewise.cli._screen import comparison_table, print_json, print_text
 from scorewise.compare import advise
 from scorewise.compare import compare as compare_measures
 from scorewise.errors import InvalidInput
-from scorewise.io import read_predictions
+from scorewise.scale import compare_dataset
 
 
 @command(
     "scorewise compare test.parquet --task selective --task-loss zero-one",
     "scorewise compare test.npz --task-loss log --floor 1e-6",
     "scorewise compare test.npz --task ood --ood ood.npz",
+    "scorewise compare folder_of_parquet_files --scheduler local",
 )
 def compare(
-    file: PredictionsFile,
+    file: PredictionsSource,
     reading: Reading,
     task: Annotated[
         str,
@@ -46,15 +49,14 @@ def compare(
         ),
     ] = "selective",
     task_loss: TaskLoss = "zero-one",
-    ood: Annotated[
-        Path | None, typer.Option(help="Predictions for out-of-distribution rows."), InputPath()
-    ] = None,
+    ood: OODSource = None,
     rules: Rules = ALL_RULES,
     floor: Floor = None,
     confidence: Confidence = 0.95,
     resamples: Resamples = 2000,
     seed: Seed = 0,
     normalize: Normalize = False,
+    scheduler: SchedulerAddress = None,
     as_json: AsJson = False,
     debug: Debug = False,
 ) -> None:
@@ -63,6 +65,9 @@ def compare(
     Compares every rule and component, with paired intervals. The metric for abstaining is the area
     under the loss-rejection curve (AULC, lower is better), for OOD detection the AUROC. Measures
     that do not differ significantly from the best are marked.
+
+    With --scheduler, FILE and --ood are folders of Parquet files, which may be larger than this
+    machine.
     """
     task = advise(task).task
     if task == "active":
@@ -74,20 +79,30 @@ def compare(
         raise InvalidInput(
             "--task ood and --ood, predictions for out-of-distribution rows, go together"
         )
-    predictions = read_predictions(file, **reading)
-    comparison = compare_measures(
-        predictions,
-        task=task,
-        task_loss=parse_loss(task_loss, predictions),
-        rules=parse_rules(rules),
-        ood=None if ood is None else read_more(ood, reading, predictions),
-        floor=floor,
-        confidence=confidence,
-        n_resamples=resamples,
-        random_state=seed,
-        progress=False if as_json else None,
-        normalize=normalize,
-    )
+    settings: dict[str, Any] = {
+        "task": task,
+        "rules": parse_rules(rules),
+        "floor": floor,
+        "confidence": confidence,
+        "n_resamples": resamples,
+        "random_state": seed,
+        "progress": False if as_json else None,
+        "normalize": normalize,
+    }
+    if scheduler is None:
+        predictions = read_here(file, reading)
+        comparison = compare_measures(
+            predictions,
+            task_loss=parse_loss(task_loss, predictions),
+            ood=None if ood is None else read_more(ood, reading, predictions),
+            **settings,
+        )
+    else:
+        dataset, ood_dataset = datasets_of(file, ood, reading)
+        loss = parse_loss(task_loss, dataset.empty(1))
+        comparison = compare_dataset(
+            dataset, ood=ood_dataset, scheduler=scheduler, task_loss=loss, **settings
+        )
     if as_json:
         print_json(comparison.to_dict())
     else:

@@ -6,7 +6,7 @@ import shlex
 import sys
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -21,14 +21,18 @@ from scorewise.cli._app import (
     Floor,
     InputPath,
     Normalize,
+    OODSource,
     OutputPath,
-    PredictionsFile,
+    PredictionsSource,
     Reading,
     Resamples,
     Rules,
+    SchedulerAddress,
     Seed,
     TaskLoss,
     command,
+    datasets_of,
+    read_here,
     read_more,
     remedy_text,
 )
@@ -37,8 +41,8 @@ from scorewise.cli._screen import comparison_table, print_error, print_json, pri
 from scorewise.compare import Evaluation
 from scorewise.compare import evaluate as evaluate_predictions
 from scorewise.errors import InvalidInput
-from scorewise.io import read_predictions
 from scorewise.report import check_report, read_inputs, write_report
+from scorewise.scale import evaluate_dataset
 
 _REPORT = Path("report.html")  # which is left out where the libraries of the page are missing
 _SHOWN = 6  # measures of a comparison on the screen
@@ -51,13 +55,12 @@ _SHOWN = 6  # measures of a comparison on the screen
     "scorewise evaluate test.npz --inputs texts.csv",
     "scorewise evaluate answers.jsonl --class-names yes,no",
     "scorewise evaluate test.npz --task-loss costs.csv --no-report --json",
+    "scorewise evaluate folder_of_parquet_files --scheduler local",
 )
 def evaluate(
-    file: PredictionsFile,
+    file: PredictionsSource,
     reading: Reading,
-    ood: Annotated[
-        Path | None, typer.Option(help="Predictions for out-of-distribution rows."), InputPath()
-    ] = None,
+    ood: OODSource = None,
     task_loss: TaskLoss = "zero-one",
     rules: Rules = ALL_RULES,
     max_loss: Annotated[
@@ -87,6 +90,7 @@ def evaluate(
     resamples: Resamples = 2000,
     seed: Seed = 0,
     normalize: Normalize = False,
+    scheduler: SchedulerAddress = None,
     as_json: AsJson = False,
     debug: Debug = False,
 ) -> int:
@@ -95,6 +99,10 @@ def evaluate(
     Shows when to abstain and by which measure, how well out-of-distribution rows are detected, and
     whether the model is calibrated. FILE has labelled predictions for rows that were not used to
     fit the model. The report is one HTML file, which needs no network.
+
+    With --scheduler, FILE and --ood are folders of Parquet files, which may be larger than this
+    machine. Of more than 65,536 distinct scores, nearly equal ones count as tied; the notes say how
+    exact the results are.
 
     Exit code 1: a mean loss of --max-loss cannot be guaranteed.
     """
@@ -108,29 +116,42 @@ def evaluate(
         figures.mkdir(parents=True, exist_ok=True)
         if find_spec("matplotlib") is None:
             raise ImportError("--figures needs matplotlib: pip install 'scorewise[plots]'")
-    predictions = read_predictions(file, **reading)
-    ood_predictions = None if ood is None else read_more(ood, reading, predictions)
+    settings: dict[str, Any] = {
+        "rules": parse_rules(rules),
+        "max_loss": max_loss or None,
+        "confidence": confidence,
+        "floor": floor,
+        "n_resamples": resamples,
+        "random_state": seed,
+        "normalize": normalize,
+        "progress": False if as_json else None,
+    }
     shown_inputs = None
-    if inputs is not None:
-        shown_inputs = read_inputs(inputs, predictions.ids, n_rows=len(predictions))
-    evaluation = evaluate_predictions(
-        predictions,
-        ood=ood_predictions,
-        task_loss=parse_loss(task_loss, predictions),
-        rules=parse_rules(rules),
-        max_loss=max_loss or None,
-        confidence=confidence,
-        floor=floor,
-        n_resamples=resamples,
-        random_state=seed,
-        normalize=normalize,
-        progress=False if as_json else None,
-    )
+    if scheduler is None:
+        predictions = read_here(file, reading)
+        if inputs is not None:
+            shown_inputs = read_inputs(inputs, predictions.ids, n_rows=len(predictions))
+        evaluation = evaluate_predictions(
+            predictions,
+            ood=None if ood is None else read_more(ood, reading, predictions),
+            task_loss=parse_loss(task_loss, predictions),
+            **settings,
+        )
+    else:
+        if inputs is not None:
+            raise InvalidInput("--inputs are those of a file, and cannot be with --scheduler")
+        dataset, ood_dataset = datasets_of(file, ood, reading)
+        loss = parse_loss(task_loss, dataset.empty(1))
+        evaluation = evaluate_dataset(
+            dataset, ood=ood_dataset, scheduler=scheduler, task_loss=loss, **settings
+        )
     written = []
     if has_page:
         sources = {"predictions": file, "out-of-distribution rows": ood, "inputs": inputs}
         provenance = {
-            name: f"{path.name}, SHA-256 {file_digest(path)}"
+            name: str(path)
+            if scheduler
+            else f"{Path(path).name}, SHA-256 {file_digest(Path(path))}"
             for name, path in sources.items()
             if path is not None
         }
@@ -138,7 +159,7 @@ def evaluate(
         write_report(
             evaluation,
             report,
-            title=f"How uncertain is {file.name}?",
+            title=f"How uncertain is {Path(file).name}?",
             provenance={**provenance, "command": command_line},
             inputs=shown_inputs,
         )
@@ -156,6 +177,10 @@ def evaluate(
     if max_loss and not (certificates and all(c.coverage for c in certificates)):
         return NOT_GUARANTEED
     return SUCCESS
+
+
+def _name_and_digest(path: Path) -> str:
+    return f"{path.name}, SHA-256 {file_digest(path)}"
 
 
 def can_write_page(path: Path, *, is_required: bool = False) -> bool:

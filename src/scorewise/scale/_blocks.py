@@ -10,7 +10,7 @@ import numpy as np
 
 from scorewise import _validate as validate
 from scorewise._array import is_dask
-from scorewise._fields import checked_ids
+from scorewise._fields import UNLABELLED, checked_ids
 from scorewise._inputs import InputOptions, RawPredictions, raw_members
 from scorewise._rows import RawRows, check_member_axis, class_names_of, label_indices
 from scorewise.distributions import Samples
@@ -36,6 +36,10 @@ class RowBlock:
     ids : array (n,), or None
     scores : dict of str to array (n,)
         The user's own scores.
+    file : str or None
+        The name of the file that has the rows, for messages.
+    row_in_file : int
+        The number of the first row in this file.
     """
 
     samples: Samples
@@ -43,6 +47,8 @@ class RowBlock:
     labels: np.ndarray | None = None
     ids: np.ndarray | None = None
     scores: dict[str, Any] = field(default_factory=dict)
+    file: str | None = None
+    row_in_file: int = 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -194,10 +200,20 @@ def _read_rows(
     is_labelled: bool,
 ) -> RowBlock:
     """Return the rows ``start`` to ``stop`` of a file; errors name the file and the row."""
-    (rows,) = dataset.read(partition).chunks(stop - start, start=start, stop=stop)
-    samples = rows.to_samples(normalize=normalize)
-    labels = label_indices(rows, samples, None, labels_are) if is_labelled else None
-    return RowBlock(samples, first_row, labels, rows.ids)
+    file = dataset.read(partition)
+    (rows,) = file.chunks(stop - start, start=start, stop=stop)
+    try:
+        samples = Samples.of(rows.raw(start, normalize), rows.weights)
+        labels = None
+        if is_labelled:
+            missing = np.flatnonzero(rows.labels == UNLABELLED)
+            if len(missing):
+                row = start + int(missing[0])
+                raise InvalidInput("there is no label, and each row needs one here", index=(row,))
+            labels = label_indices(rows, samples, None, labels_are)
+    except InvalidInput as error:
+        raise file.with_location(error) from None
+    return RowBlock(samples, first_row, labels, rows.ids, file=partition.name, row_in_file=start)
 
 
 def _lazy_members(

@@ -20,6 +20,7 @@ from scorewise.compare import (
     ClassSums,
     Measure,
     RowUncertainties,
+    TaskLosses,
     UncertainRow,
     accepted_by_class,
     action_counts,
@@ -31,6 +32,7 @@ from scorewise.compare import (
     uncertain_rows_of,
 )
 from scorewise.detect import auroc_error
+from scorewise.errors import InvalidFile, InvalidInput
 from scorewise.rules import ScoringRule
 from scorewise.scale._blocks import RowBlock
 from scorewise.scale._ranks import ScoreHistogram
@@ -153,7 +155,7 @@ def measure_block(block: RowBlock, plan: Plan) -> tuple[MeasuredRows, Overview]:
         checks.see(probs, _within(rows_to_compare(plan.n_rows, *probs.shape[1:]), first, n))
     if plan.loss is None or block.labels is None:
         return MeasuredRows(scores), Overview(samples, checks)
-    losses = rows.task_losses(plan.loss, block.labels, plan.floor, first)
+    losses = _losses(rows, block, plan.loss, plan.floor)
     total, aleatoric, epistemic = uncertainty = rows.by_rule[plan.loss]
     values = {"loss": losses.incurred, "total": total}
     parts = {"aleatoric": aleatoric, "epistemic": epistemic}
@@ -183,6 +185,19 @@ def measure_block(block: RowBlock, plan: Plan) -> tuple[MeasuredRows, Overview]:
     )
 
 
+def _losses(
+    rows: RowUncertainties, block: RowBlock, rule: ScoringRule, floor: float | None
+) -> TaskLosses:
+    """Return the losses of a block; errors number rows over all blocks, or name the file."""
+    assert block.labels is not None
+    if block.file is None:
+        return rows.task_losses(rule, block.labels, floor, block.first_row)
+    try:
+        return rows.task_losses(rule, block.labels, floor, block.row_in_file)
+    except InvalidInput as error:
+        raise InvalidFile(f"{block.file!r}: {error.problem}", *error.remedies) from None
+
+
 def _sample(columns: Mapping[str, np.ndarray], size: int, first_row: int) -> RowSample:
     return RowSample.of(columns, size, _SEED, first_row)
 
@@ -203,7 +218,7 @@ def merge_overviews(parts: list[Overview], n_uncertain: int) -> Overview:
     first, *others = parts
     checks = MemberChecks()
     for part in parts:
-        checks.merge(part.checks)
+        checks.join(part.checks)
     samples = {
         name: sample.merge(*(other.samples[name] for other in others))
         for name, sample in first.samples.items()

@@ -172,7 +172,12 @@ class ScoreHistogram:
             Of the losses of the same rows, with the losses as values too.
         """
         return Curve.of_groups(
-            self.thresholds, self.groups, losses.largest[0], losses.groups, self.area_errors()
+            self.thresholds,
+            self.groups,
+            losses.largest[0],
+            losses.groups,
+            self.area_errors(),
+            losses.area_errors(),
         )
 
 
