@@ -177,6 +177,30 @@ def test_no_rows_give_empty_results():
         assert total.shape == aleatoric.shape == epistemic.shape == (0,)
 
 
+def test_results_with_other_options_may_be_computed_together():
+    logits = members(10, 6, 3)
+    own = [
+        sw.rule_from_entropy(
+            lambda p, a=a: a * (1 - (p**2).sum(-1)), lambda p, a=a: -2 * a * p, name="own"
+        )
+        for a in (1.0, 3.0)
+    ]
+    calls = [
+        lambda p: sw.decompose(p, "log"),
+        lambda p: sw.decompose(p, "brier"),
+        lambda p: sw.decompose(p, "log", from_logits=True, check=False),
+        lambda p: sw.decompose(p, "log", weights=np.arange(1.0, 7)),
+        lambda p: sw.decompose(p, sw.rules.cost_matrix(np.eye(3))),
+        lambda p: sw.decompose(p, sw.rules.cost_matrix(2 * np.eye(3))),
+        lambda p: sw.decompose(p, own[0]),
+        lambda p: sw.decompose(p, own[1]),
+    ]
+    pool = lazy(logits)
+    together = dask.compute(*(call(pool).total for call in calls))
+    for got, call in zip(together, calls, strict=True):
+        np.testing.assert_allclose(got, call(logits).total, rtol=1e-9)
+
+
 def test_axes_may_be_anywhere_and_rows_in_any_shape():
     probs = members(60, 7, 4)
     expected = sw.decompose(probs, FOUR)

@@ -53,7 +53,7 @@ def decompose_members(members: Members, rules: Sequence[ScoringRule]) -> list[Ar
     members = members.with_whole_rows()
     values, weights = members.raw.values, _aligned(members.weights, members.raw.values)
     template = _Template(replace(members.raw, values=None), tuple(rules))
-    token = tokenize(values, weights, rules, members.raw.layout, split_every)
+    token = tokenize(values, weights, template, split_every)
     graph, roots = _tree(template, values, weights, token, split_every)
 
     name, batch = f"decompose-members-{token}", values.ndim - 2
