@@ -34,7 +34,11 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def address() -> Iterator[str]:
     """Of the scheduler of two worker processes."""
     with LocalCluster(
-        n_workers=2, threads_per_worker=1, processes=True, host="127.0.0.1", dashboard_address=None
+        n_workers=2,
+        threads_per_worker=1,
+        processes=True,
+        host="127.0.0.1",
+        dashboard_address="127.0.0.1:0",
     ) as started:
         yield started.scheduler_address
 
@@ -51,7 +55,7 @@ def setup(data: Path, tmp_path: Path) -> Callable[..., Setup]:
 
 def test_forests_grow_on_a_cluster_that_joblib_is_configured_for(setup, tmp_path):
     with (
-        Client(processes=False, n_workers=1, threads_per_worker=2, dashboard_address=None),
+        Client(processes=False, n_workers=1, threads_per_worker=2, dashboard_address="127.0.0.1:0"),
         joblib.parallel_config(backend="dask"),
     ):
         assert run(["figure-1"], setup("cluster")).computed == SMALL.runs

@@ -168,7 +168,7 @@ def apply_to_dataset(
     >>> (folder / "new").mkdir()
     >>> for name in ("monday", "tuesday"):
     ...     sw.write_predictions(folder / "new" / f"{name}.parquet", probs)
-    >>> with Client(processes=False, dashboard_address=None) as client:
+    >>> with Client(processes=False, dashboard_address=":0") as client:
     ...     applied = apply_to_dataset(policy, folder / "new", folder / "out", scheduler=client)
     >>> applied.n_accepted, applied.n_rows
     (200, 400)

@@ -162,7 +162,7 @@ def decide_dataset(
     >>> (folder / "new").mkdir()
     >>> sw.write_predictions(folder / "new/a.parquet", [[[0.9, 0.1]], [[0.2, 0.8]]])
     >>> costs = sw.rules.cost_matrix([[0, 5], [20, 0]], actions=["dismiss", "treat"])
-    >>> with Client(processes=False, dashboard_address=None) as client:
+    >>> with Client(processes=False, dashboard_address=":0") as client:
     ...     decided = decide_dataset(folder / "new", costs, folder / "out", scheduler=client)
     >>> [(row["action"], row["rows"]) for row in decided.by_action()]
     [('dismiss', 1), ('treat', 1)]

@@ -134,7 +134,7 @@ def label_dataset(
     >>> rng = np.random.default_rng(0)
     >>> for name in ("monday", "tuesday"):
     ...     sw.write_predictions(folder / f"{name}.parquet", rng.dirichlet(np.ones(3), (100, 5)))
-    >>> with Client(processes=False, dashboard_address=None) as client:
+    >>> with Client(processes=False, dashboard_address=":0") as client:
     ...     chosen = label_dataset(folder, 3, random_state=0, scheduler=client)
     >>> chosen.files
     ('tuesday.parquet', 'tuesday.parquet', 'tuesday.parquet')

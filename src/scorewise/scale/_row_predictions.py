@@ -46,7 +46,7 @@ def predict_blocks(
     import dask.array as da
     from dask.highlevelgraph import HighLevelGraph
 
-    rows = _RowBlocks.of(X)
+    rows = _BlocksOfX.of(X)
     lengths = rows.lengths()
     sampling = _Sampling(model, options, batch_size)
     first = sampling.first_row(rows, lengths)
@@ -78,25 +78,25 @@ def predict_into(
     """
     import dask
 
-    rows = _RowBlocks.of(X)
+    rows = _BlocksOfX.of(X)
     make_sampler(model, options)  # raises before any work is done
     sampling = dask.delayed(_Sampling(model, options, batch_size), traverse=False)
     empty = dask.delayed(into.empty(), traverse=False)
     decompose = dask.delayed(_decompose)
     tasks = [
-        decompose(sampling, empty, into.dtype, block, *rows.place(i), is_first=i == 0)
-        for i, block in enumerate(rows.blocks)
+        decompose(sampling, empty, into.dtype, block, *place, is_first=i == 0)
+        for i, (block, place) in enumerate(zip(rows.blocks, rows.places(), strict=True))
     ]
     results = dask.compute(*tasks)
     into.merge_rows([part for part, _ in results])
     checks = MemberChecks()
     for _, of_block in results:
-        checks.merge(of_block)
+        checks.join(of_block)
     return checks.problems()
 
 
 @dataclass(frozen=True)
-class _RowBlocks:
+class _BlocksOfX:
     """The rows of a Dask array or frame, in blocks."""
 
     X: Any
@@ -104,7 +104,7 @@ class _RowBlocks:
     chunks: tuple[int, ...] | None  # None for a frame, until they are counted
 
     @classmethod
-    def of(cls, X: Any) -> _RowBlocks:
+    def of(cls, X: Any) -> _BlocksOfX:
         if is_dask(X):
             validate.known_chunks(X, "X")
             if not X.ndim:
@@ -132,11 +132,12 @@ class _RowBlocks:
         partitions = self.X.index.to_delayed()  # without the columns, where these can be skipped
         return tuple(map(int, dask.compute(*map(dask.delayed(len), partitions))))
 
-    def place(self, i: int) -> tuple[int, str]:
-        """Return the number of a block's first row, and what messages say about it."""
+    def places(self) -> list[tuple[int, str]]:
+        """Return the number of each block's first row, and what messages say about it."""
         if self.chunks is None:
-            return 0, f"rows are counted from the start of partition {i}"
-        return sum(self.chunks[:i]), ""
+            note = "rows are counted from the start of partition"
+            return [(0, f"{note} {i}") for i in range(len(self.blocks))]
+        return [(first_row, "") for first_row in accumulate((0, *self.chunks[:-1]))]
 
 
 @dataclass(frozen=True)
@@ -157,7 +158,7 @@ class _Sampling:
             with closing(sampler.chunks(X, self.batch_size)) as chunks:
                 yield chunks, sampler.weights
 
-    def first_row(self, rows: _RowBlocks, lengths: Sequence[int]) -> np.ndarray:
+    def first_row(self, rows: _BlocksOfX, lengths: Sequence[int]) -> np.ndarray:
         """Return the probabilities of the first row, or of no rows if there are none."""
         i = next((i for i, n in enumerate(lengths) if n), 0)
         X = rows.blocks[i][:1].compute() if rows.blocks else rows.X.compute()
