@@ -67,13 +67,13 @@ def replacing(path: Path, *, folder: bool = False) -> Iterator[Path]:
         partial, old = temporary / path.name, _old(temporary, path)
         try:
             yield partial
-            flush(partial)  # or a power failure could leave a file without its content
+            _flush(partial)  # or a power failure could leave a file without its content
             if path.exists():
                 partial.chmod(S_IMODE(path.stat().st_mode))
             if path.is_dir():  # a folder cannot be replaced in one step
                 os.replace(path, old)
             os.replace(partial, path)
-            flush_entry(path.parent)
+            _flush_entry(path.parent)
         finally:
             _restore(old, path)
 
@@ -127,14 +127,14 @@ def _restore(old: Path, path: Path) -> None:
         os.replace(old, path)
 
 
-def flush(path: Path) -> None:
+def _flush(path: Path) -> None:
     """Write a file, or a folder and all files in it, from the system's memory to the disk."""
     for inner in path.iterdir() if path.is_dir() else ():
-        flush(inner)
-    flush_entry(path)
+        _flush(inner)
+    _flush_entry(path)
 
 
-def flush_entry(path: Path) -> None:
+def _flush_entry(path: Path) -> None:
     """Write a file, or the names in a folder, to the disk."""
     try:
         handle = os.open(path, os.O_RDONLY if path.is_dir() else os.O_RDWR)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import signal
@@ -320,6 +321,33 @@ def test_two_runs_cannot_write_to_one_folder(tmp_path, dataset, client, undistur
         for restart in (False, True):
             with pytest.raises(sw.InvalidInput, match="another run is writing"):
                 scored(dataset, out, client, restart=restart)
+        let_go(gate)
+        run.result()
+    assert contents(out) == undisturbed
+
+
+@pytest.fixture
+def no_locks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A system whose folders cannot be locked, as of some networks."""
+
+    def flock(handle: int, operation: int) -> None:
+        raise OSError(errno.ENOTSUP, "not supported")
+
+    monkeypatch.setattr("fcntl.flock", flock)
+
+
+@pytest.mark.usefixtures("no_locks")
+def test_two_runs_cannot_write_to_one_folder_where_the_system_has_no_locks(
+    tmp_path, dataset, client, undisturbed
+):
+    out, gate = tmp_path / "out", tmp_path / "gate"
+    with ThreadPoolExecutor(1) as threads:
+        run = threads.submit(
+            write_partitions, dataset, held_scores(gate, HELD), out, scheduler=client
+        )
+        held_process(gate, run)
+        with pytest.raises(sw.InvalidInput, match=rf"process {os.getpid()} on .*remove the file"):
+            scored(dataset, out, client)
         let_go(gate)
         run.result()
     assert contents(out) == undisturbed

@@ -129,6 +129,7 @@ def map_in_order(
         If several workers died while they computed a partition, or the scheduler is lost.
     """
     import cloudpickle
+    from dask.utils import apply
     from distributed import KilledWorker, as_completed
 
     run = f"scorewise-{task}-{uuid4().hex[:8]}"
@@ -147,12 +148,7 @@ def map_in_order(
         attempt = n_lost.get(index, 0)
         key = f"{run}-{partition.number}-{attempt}"
         future = client.submit(
-            lambda work, packed: work(packed),  # a function without a module is sent whole
-            shared,
-            cloudpickle.dumps(partition),
-            key=key,
-            retries=_RETRIES,
-            pure=False,
+            apply, shared, [cloudpickle.dumps(partition)], key=key, retries=_RETRIES, pure=False
         )
         submitted[future] = index, partition
         completed.add(future)

@@ -21,7 +21,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 from uuid import uuid4
 
-from scorewise._files import flush, flush_entry, has_locks, locked
+from scorewise._files import has_locks, locked
 from scorewise._json import dumps
 from scorewise._tables import TABLE_SUFFIXES
 from scorewise._text import quoted
@@ -139,9 +139,9 @@ class Store:
         partial = folder / f"{Path(name).name}.{uuid4().hex[:8]}"
         try:
             yield partial
-            flush(partial)  # or a power failure could leave a file without its content
+            # Not flushed to the disk, which would take as long as the work on a small partition: a
+            # file that a power failure has damaged does not match its digest.
             os.replace(partial, target)
-            flush_entry(Path(target).parent)
         finally:
             with suppress(FileNotFoundError):
                 partial.unlink()
