@@ -35,7 +35,7 @@ from scorewise.detect import auroc_error
 from scorewise.errors import InvalidFile, InvalidInput
 from scorewise.rules import ScoringRule
 from scorewise.scale._blocks import RowBlock
-from scorewise.scale._ranks import ScoreHistogram
+from scorewise.scale._ranks import ScoreHistogram, place
 from scorewise.scale._sample import RowSample
 
 LOSS, EXPECTED, DETECTION = "loss of the task", "expected loss", "score of OOD detection"
@@ -286,21 +286,24 @@ def auroc_error_of(histogram: ScoreHistogram) -> float:
 
 @dataclass(frozen=True, eq=False)
 class RankedMeasure:
-    """A measure, the bins of its scores, and the coefficients of the influences of their rows."""
+    """A measure, the bins of its scores, and the coefficients of the influences of their rows.
+
+    ``lowest`` are the keys of the smallest score in each bin.
+    """
 
     name: str
-    histogram: ScoreHistogram
+    lowest: np.ndarray
     metric: AulcOfGroups | AurocOfGroups
 
 
 def ranked_by_aulc(name: str, histogram: ScoreHistogram) -> RankedMeasure:
     """Return the measure with the coefficients of the AULC."""
-    return RankedMeasure(name, histogram, AulcOfGroups.of(histogram.groups))
+    return RankedMeasure(name, histogram.lowest, AulcOfGroups.of(histogram.groups))
 
 
 def ranked_by_auroc(name: str, histogram: ScoreHistogram) -> RankedMeasure:
     """Return the measure with the coefficients of the AUROC."""
-    return RankedMeasure(name, histogram, AurocOfGroups.of(*counts_of_sets(histogram)))
+    return RankedMeasure(name, histogram.lowest, AurocOfGroups.of(*counts_of_sets(histogram)))
 
 
 def root_of_rows(
@@ -312,7 +315,7 @@ def root_of_rows(
         scores = rows.scores[measure.name]
         values = rows.losses if is_out is None else np.full(len(scores), is_out)
         assert values is not None
-        influences.append(measure.metric.influence(measure.histogram.place(scores), values))
+        influences.append(measure.metric.influence(place(scores, measure.lowest), values))
     return root_of_covariance(np.stack(influences, axis=1))
 
 

@@ -155,7 +155,7 @@ class ScoreHistogram:
 
     def place(self, scores: np.ndarray) -> np.ndarray:
         """Return the bin of each score (n,), which must be one of those in the histogram."""
-        return np.asarray(np.searchsorted(self.lowest, keys_of(scores), side="right") - 1)
+        return place(scores, self.lowest)
 
     def area_errors(self) -> tuple[float, float]:
         """Return the largest differences of AULC and AUGRC from those of the rows themselves."""
@@ -179,6 +179,11 @@ class ScoreHistogram:
             self.area_errors(),
             losses.area_errors(),
         )
+
+
+def place(scores: np.ndarray, lowest: np.ndarray) -> np.ndarray:
+    """Return the bin of each score (n,), from the keys of the smallest score in each bin."""
+    return np.asarray(np.searchsorted(lowest, keys_of(scores), side="right") - 1)
 
 
 def keys_of(scores: np.ndarray) -> np.ndarray:
