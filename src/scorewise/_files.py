@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
-from errno import EEXIST, EINVAL, ENOSYS, ENOTSUP
+from errno import EEXIST, EINVAL, ENOLCK, ENOSYS, ENOTSUP
 from glob import escape
 from pathlib import Path
 from stat import S_IMODE
@@ -19,6 +19,7 @@ from uuid import uuid4
 from scorewise.errors import InvalidInput
 
 _BLOCK = 8 << 20  # bytes
+_NO_LOCKS = (EINVAL, ENOLCK, ENOSYS, ENOTSUP)
 
 
 def check_output_path(path: Path, *, is_folder: bool = False) -> None:
@@ -187,6 +188,22 @@ def locked(folder: Path, *, wait: bool = True) -> Iterator[bool]:
         yield is_locked and is_there
     finally:
         os.close(handle)
+
+
+def has_locks(folder: Path) -> bool:
+    """Return whether the system can lock a folder; Windows and some network folders cannot."""
+    try:
+        import fcntl
+    except ImportError:
+        return False
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except OSError as error:
+        return error.errno not in _NO_LOCKS  # another process may have it
+    finally:
+        os.close(handle)
+    return True
 
 
 def _remove(folder: Path) -> None:

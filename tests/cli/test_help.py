@@ -66,7 +66,7 @@ def test_the_examples_run(line: str, here: Path):
     if "--json" in args:
         parse_json(result.stdout)
     if "--out" in args:
-        assert Path(args[args.index("--out") + 1]).is_file()
+        assert Path(args[args.index("--out") + 1]).exists()
     assert printed_to in ("", "demo.json")
 
 

@@ -11,7 +11,8 @@ import sys
 import pandas as pd
 import pytest
 
-from scale_support import N_PARTITIONS, N_ROWS, contents, wait_until, write_dataset
+import scorewise as sw
+from scale_support import N_PARTITIONS, N_ROWS, contents, random_members, wait_until, write_dataset
 
 COMMAND = [sys.executable, "-c", "from scorewise.cli import app; app(prog_name='scorewise')"]
 RULES = ["--rules", "log"]
@@ -88,3 +89,25 @@ def test_an_address_needs_a_cluster(tmp_path):
     result = subprocess.run(command, cwd=tmp_path, capture_output=True, check=False)
     assert result.returncode == 2
     assert b"'s3://bucket/in' is an address, which needs a" in result.stderr
+
+
+def test_apply_and_decide_work_on_a_cluster(tmp_path):
+    write_dataset(tmp_path / "in")
+    probs = random_members(100, 500)
+    sw.certify(probs, probs.mean(axis=1).argmax(axis=-1), max_loss=0.1).save(
+        tmp_path / "policy.json"
+    )
+    (tmp_path / "costs.csv").write_text("class,wait,act\n0,0,1\n1,2,0\n2,2,0\n")
+    for command, folder, key in (
+        (["apply", "policy.json", "in"], "decisions", "n_accepted"),
+        (["decide", "in", "--costs", "costs.csv"], "in-decisions", "summary"),
+    ):
+        arguments = [*COMMAND, *command, "--scheduler", "local:1", "--json"]
+        result = subprocess.run(
+            arguments, cwd=tmp_path, capture_output=True, encoding="utf-8", check=False
+        )
+        assert result.returncode == 0, result.stderr
+        output = json.loads(result.stdout)
+        assert output["path"] == str(tmp_path / folder)
+        assert key in output
+        assert len(pd.read_parquet(tmp_path / folder)) == N_PARTITIONS * N_ROWS

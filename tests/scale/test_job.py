@@ -5,10 +5,13 @@ from __future__ import annotations
 import json
 import os
 import signal
+import sys
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import cloudpickle
 import dask
 import pytest
 from distributed import Client
@@ -17,6 +20,7 @@ import scorewise as sw
 from scale_support import (
     N_PARTITIONS,
     RULES,
+    HeldScores,
     contents,
     held_process,
     held_scores,
@@ -28,6 +32,8 @@ from scale_support import (
     write_dataset,
 )
 from scorewise.scale import Dataset, map_in_order, score_dataset, write_partitions
+
+cloudpickle.register_pickle_by_value(sys.modules[__name__])  # workers have no tests
 
 HELD = 4  # the partition at which tests kill something
 
@@ -121,6 +127,48 @@ def test_a_lost_scheduler_is_an_error_and_the_run_is_resumed(
     n_finished = len(stamps(out))
     assert scored(dataset, out, client).resumed == n_finished > 0
     assert contents(out) == undisturbed
+
+
+@dataclass(frozen=True)
+class FailsOnce(HeldScores):
+    """Scores of which one partition cannot be computed at first."""
+
+    def columns(self, chunk: Any, first_row: int) -> Any:
+        if chunk.ids[0].startswith(f"{self.partition}-") and not (self.folder / "tried").exists():
+            (self.folder / "tried").touch()
+            raise OSError("the network is down")
+        return self.scores.columns(chunk, first_row)
+
+
+def test_a_task_is_tried_again_when_the_system_fails(tmp_path, dataset, client, undisturbed):
+    held = held_scores(tmp_path / "gate", HELD)
+    work = FailsOnce(held.folder, HELD, held.scores)
+    write_partitions(dataset, work, tmp_path / "out", scheduler=client)
+    assert (tmp_path / "gate/tried").exists()
+    assert contents(tmp_path / "out") == undisturbed
+
+
+@dataclass(frozen=True)
+class Deadly(HeldScores):
+    """Scores of which one partition kills its worker."""
+
+    def columns(self, chunk: Any, first_row: int) -> Any:
+        if chunk.ids[0].startswith(f"{self.partition}-"):
+            os.kill(os.getpid(), signal.SIGKILL)
+        return self.scores.columns(chunk, first_row)
+
+
+def test_a_partition_that_kills_its_workers_is_named(tmp_path, dataset, client, undisturbed):
+    held = held_scores(tmp_path / "gate", 6)
+    work = Deadly(held.folder, 6, held.scores)
+    with (
+        dask.config.set({"distributed.scheduler.allowed-failures": 0}),
+        local_cluster(1) as fragile,
+        pytest.raises(sw.ScorewiseError, match=r"'day-6\.parquet': all workers.*out of memory"),
+    ):
+        write_partitions(dataset, work, tmp_path / "out", scheduler=fragile)
+    assert scored(dataset, tmp_path / "out", client).resumed
+    assert contents(tmp_path / "out") == undisturbed
 
 
 # -- outputs of earlier runs -----------------------------------------------------------------------

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import math
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -102,6 +104,19 @@ def test_the_summary_has_exact_means_and_close_quantiles(tmp_path, source, clien
     stored = json.loads((tmp_path / "out/_manifest/summary.json").read_text())
     assert stored["rows"] == result.n_rows
     assert stored["columns"]["total_log"]["mean"] == result.summary["total_log"].mean
+
+
+@pytest.mark.parametrize("cuts", [[0, 320], [0, 1, 50, 51, 200, 320]])
+def test_means_are_exact_however_rows_are_divided(tmp_path, source, client, cuts):
+    """Sums of floats depend on their order; these do not."""
+    whole = sw.read_predictions(source)
+    (tmp_path / "in").mkdir()
+    for i, (start, stop) in enumerate(pairwise(cuts)):
+        sw.write_predictions(tmp_path / f"in/{i}.parquet", whole.probs[start:stop])
+    result = score_dataset(tmp_path / "in", RULES, tmp_path / "out", scheduler=client)
+    frame = read_folder(tmp_path / "out")
+    for name in COLUMNS:
+        assert result.summary[name].mean == math.fsum(frame[name].tolist()) / len(frame)
 
 
 def test_the_result_prints_means(tmp_path, source, client):

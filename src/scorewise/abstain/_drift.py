@@ -9,6 +9,8 @@ import numpy as np
 
 from scorewise._notebook import TextInNotebooks
 
+_FEW = 10_000  # rows for which SciPy computes the exact p-value
+
 
 @dataclass(frozen=True, repr=False)
 class Drift(TextInNotebooks):
@@ -56,19 +58,58 @@ class Drift(TextInNotebooks):
         return f"new inputs look like the certification data: {numbers}."
 
 
-def compare_with_calibration(before: np.ndarray, now: np.ndarray, false_alarm_rate: float) -> Drift:
-    """Return a test of whether new uncertainties are distributed as those of the calibration."""
-    from scipy.stats import ks_2samp
+def count_between(before: np.ndarray, now: np.ndarray) -> np.ndarray:
+    """Return how many new uncertainties are below, at and between those of the calibration.
 
-    with warnings.catch_warnings():
-        # for large samples the exact p-value may overflow; the asymptotic p-value is as good there
-        warnings.simplefilter("ignore", RuntimeWarning)
-        p_value = float(ks_2samp(before, now).pvalue)
+    Counts of several sets of rows may be added, so that rows need not be in memory together.
+
+    Examples
+    --------
+    >>> count_between(np.array([0.1, 0.4, 0.4]), np.array([0.0, 0.1, 0.2, 0.3, 0.9]))
+    array([1, 1, 2, 0, 1])
+    """
+    points = np.unique(before)
+    at_or_below = np.searchsorted(points, now, side="right")
+    is_at = (at_or_below > 0) & (points[at_or_below - 1] == now)
+    return np.bincount(2 * at_or_below - is_at, minlength=2 * len(points) + 1)
+
+
+def compare_with_calibration(
+    before: np.ndarray, counts: np.ndarray, mean_now: float, false_alarm_rate: float
+) -> Drift:
+    """Return a test of whether new uncertainties are distributed as those of the calibration.
+
+    ``counts`` are those of :func:`count_between`. They determine the statistic of Kolmogorov and
+    Smirnov exactly: between two points of the calibration, one distribution function is constant,
+    and the other rises, so that the distance is largest at an end.
+    """
+    n_now = int(counts.sum())
+    p_value = _p_value(before, counts, n_now)
     return Drift(
         p_value <= false_alarm_rate,
         p_value,
         false_alarm_rate,
         float(np.mean(before)),
-        float(np.mean(now)),
-        len(now),
+        mean_now,
+        n_now,
     )
+
+
+def _p_value(before: np.ndarray, counts: np.ndarray, n_now: int) -> float:
+    from scipy.stats import ks_2samp, kstwo
+
+    points, counts_before = np.unique(before, return_counts=True)
+    if max(n_now, len(before)) <= _FEW:
+        # values at the same places among the points have the same statistic
+        now = np.repeat(np.arange(len(counts)), counts)
+        same_before = np.repeat(2 * np.arange(len(points)) + 1, counts_before)
+        with warnings.catch_warnings():
+            # the exact p-value may overflow; the asymptotic p-value is as good there
+            warnings.simplefilter("ignore", RuntimeWarning)
+            return float(ks_2samp(same_before, now).pvalue)
+    share_now = np.cumsum(counts)[:-1] / n_now  # below and at each point
+    at_before = np.cumsum(counts_before)
+    share_before = np.stack([at_before - counts_before, at_before], axis=-1).ravel() / len(before)
+    distance = float(np.abs(share_now - share_before).max())
+    larger, smaller = sorted((float(len(before)), float(n_now)), reverse=True)
+    return float(np.clip(kstwo.sf(distance, np.round(larger * smaller / (larger + smaller))), 0, 1))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,7 @@ from scorewise._inputs import StoredAs, apply_floor
 from scorewise._json import plain
 from scorewise._losses import certifiable_bound, losses_of_mean, mean_and_uncertainty
 from scorewise._notebook import TextInNotebooks, frame
-from scorewise._progress import bar
+from scorewise._progress import bar, counted
 from scorewise._rows import class_names_of, receive_labelled, receive_raw_rows
 from scorewise._sealed_json import (
     read_json,
@@ -35,7 +35,7 @@ from scorewise._sealed_json import (
 )
 from scorewise._text import percent, quoted, shorten
 from scorewise.abstain._certificate import Certificate, warn_if_too_few_rows
-from scorewise.abstain._drift import Drift, compare_with_calibration
+from scorewise.abstain._drift import Drift, compare_with_calibration, count_between
 from scorewise.abstain._precision import check_converted_on_host, check_precision, rounded_samples
 from scorewise.calibrate import Calibration
 from scorewise.decompose import COMPONENTS
@@ -167,9 +167,55 @@ class Policy(TextInNotebooks):
         Drift
             True in an ``if`` where inputs have changed.
         """
+        now = validate.vector(uncertainty, "uncertainty")
+        return self.drift_from_counts(self.drift_counts(now), float(np.mean(now)), false_alarm_rate)
+
+    def drift_counts(self, uncertainty: np.ndarray) -> np.ndarray:
+        """Return what :meth:`drift_from_counts` needs of new rows.
+
+        Use it where new rows do not fit in memory: counts of some rows are added to those of
+        others.
+
+        Parameters
+        ----------
+        uncertainty : array (n,)
+            Of new rows, as in :class:`PolicyResult`.
+
+        Returns
+        -------
+        integer array
+        """
+        return count_between(self.calibration_uncertainty, uncertainty)
+
+    def drift_from_counts(
+        self, counts: np.ndarray, mean: float, false_alarm_rate: float = 0.05
+    ) -> Drift:
+        """Return the same test as :meth:`check_drift`, from counts that were added up.
+
+        Parameters
+        ----------
+        counts : integer array
+            The sum of :meth:`drift_counts` over all new rows.
+        mean : float
+            The mean uncertainty of the new rows.
+        false_alarm_rate : float
+            How often unchanged inputs may be reported as changed.
+
+        Examples
+        --------
+        >>> import numpy as np, scorewise as sw
+        >>> rng = np.random.default_rng(0)
+        >>> probs = sw.binary(rng.random(200) / 2)[:, None]
+        >>> policy = sw.certify(probs, np.zeros(200, int), max_loss=0.3)
+        >>> now = rng.random(500) / 2
+        >>> counts = policy.drift_counts(now[:300]) + policy.drift_counts(now[300:])
+        >>> policy.drift_from_counts(counts, now.mean()) == policy.check_drift(now)
+        True
+        """
         return compare_with_calibration(
             self.calibration_uncertainty,
-            validate.vector(uncertainty, "uncertainty"),
+            counts,
+            mean,
             validate.proportion(false_alarm_rate, "false_alarm_rate"),
         )
 
@@ -219,7 +265,9 @@ class Policy(TextInNotebooks):
         on_host = self.rule.runs_on_any_library
         rows = receive_raw_rows(predictions, "predictions", options, on_host=on_host)
         n_rows, m, k = rows.shape
-        self._check_same_model(n_rows, m, k, class_names_of(rows))
+        self._check_same_model(m, k, class_names_of(rows))
+        if not n_rows:
+            raise InvalidInput("there are no rows to decide about")
         check_precision(rows.stored_as, self.stored_as)
         chunks: Iterable[Samples]
         if isinstance(rows, Samples):
@@ -234,12 +282,10 @@ class Policy(TextInNotebooks):
         else:
             chunks = rows.sample_chunks(self.stored_as)
         # the means of many classes would not fit in memory, so each chunk is dropped after use
-        uncertainty, prediction = _concatenated(
-            (uncertainty, self.predict(mean))
-            for mean, uncertainty in _means_and_uncertainties(
-                chunks, n_rows, self.rule, self.component, self.calibration, progress
+        with bar("deciding", n_rows, progress) as advance:
+            uncertainty, prediction = _concatenated(
+                map(self.decide_samples, counted(iter(chunks), advance))
             )
-        )
         drift = self.check_drift(uncertainty, false_alarm_rate)
         return PolicyResult(
             self.accepts(uncertainty),
@@ -249,16 +295,45 @@ class Policy(TextInNotebooks):
             self.with_drift(drift).certificate,
         )
 
-    def _check_same_model(self, n: int, m: int, k: int, class_names: ClassNames) -> None:
-        """Raise if there are no rows, or other members or class names than certified."""
+    def check_predictions(self, predictions: Predictions) -> None:
+        """Raise unless predictions have the members, classes and dtype that were certified.
+
+        Parameters
+        ----------
+        predictions : Predictions
+        """
+        _, m, k = predictions.shape
+        self._check_same_model(m, k, class_names_of(predictions))
+        check_precision(predictions.stored_as, self.stored_as)
+
+    def decide_samples(self, samples: Samples) -> tuple[np.ndarray, np.ndarray]:
+        """Return uncertainties and predictions of some rows, as in :class:`PolicyResult`.
+
+        Use it where rows do not fit in memory, after :meth:`check_predictions`.
+
+        Parameters
+        ----------
+        samples : Samples (n, M, K)
+            Rounded to ``stored_as``, as :meth:`scorewise.io.Predictions.chunk_samples` does.
+
+        Returns
+        -------
+        uncertainty : array (n,)
+        prediction : integer array (n,)
+        """
+        if self.calibration is not None:
+            samples = self.calibration.transform_for(samples, self.component)
+        mean, uncertainty = mean_and_uncertainty(samples, self.rule, self.component)
+        return uncertainty, self.predict(mean)
+
+    def _check_same_model(self, m: int, k: int, class_names: ClassNames) -> None:
+        """Raise if there are other members or class names than certified."""
         if (m, k) != (self.n_members, self.n_classes):
             raise InvalidInput(
                 f"these predictions have {m} members and {k} classes, and the policy was certified "
                 f"for {self.n_members} members and {self.n_classes} classes: its guarantee is for "
                 "the same model"
             )
-        if not n:
-            raise InvalidInput("there are no rows to decide about")
         why = "its guarantee is for the same model"
         check_names_of_model(class_names, self.class_names, "the policy", why)
 
@@ -559,24 +634,6 @@ def certify_rows(
         calibration,
         dict(metadata or {}),
     )
-
-
-def _means_and_uncertainties(
-    chunks: Iterable[Samples],
-    n: int,
-    rule: ScoringRule,
-    component: str,
-    calibration: Calibration | None,
-    progress: bool | None,
-) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Yield θ̄ (n, K) and the uncertainty to compare (n,), some of the n rows at a time."""
-    with bar("deciding", n, progress) as advance:
-        for samples in chunks:
-            n_rows = len(samples)
-            if calibration is not None:
-                samples = calibration.transform_for(samples, component)
-            yield mean_and_uncertainty(samples, rule, component)
-            advance(n_rows)
 
 
 def _concatenated(chunks: Iterable[tuple[np.ndarray, np.ndarray]]) -> tuple[np.ndarray, np.ndarray]:

@@ -120,6 +120,13 @@ OnBadRows = Annotated[
         "with the reason."
     ),
 ]
+Restart = Annotated[
+    bool,
+    typer.Option(
+        "--restart",
+        help="With --scheduler: remove what earlier runs have written to the folder first.",
+    ),
+]
 TableOut = Annotated[
     Path,
     typer.Option(help="A .parquet, .arrow or .csv file; without pyarrow, .csv by default."),
@@ -373,7 +380,11 @@ def command(*examples: str) -> Callable[[Command], Callable[..., None]]:
                         options["reading"] = _reading(**values)
                     code = function(**_with_checked_outputs(function, options, context))
             except KeyboardInterrupt:
-                print_error("Interrupted. No file was written in part.")
+                resumes = options.get("scheduler") is not None
+                advice = (
+                    "Repeat the command to resume" if resumes else "No file was written in part"
+                )
+                print_error(f"Interrupted. {advice}.")
                 raise typer.Exit(INTERRUPTED) from None
             except (ScorewiseError, OSError, ImportError, MemoryError) as error:
                 if options.get("debug"):
@@ -443,18 +454,19 @@ def is_address(value: object) -> bool:
     return "://" in str(value)
 
 
-def refuse_without_scheduler(file: str, on_bad_rows: str = "fail") -> None:
-    """Raise for an address, and for an option, that only a cluster can work with."""
+def refuse_without_scheduler(file: str, on_bad_rows: str = "fail", restart: bool = False) -> None:
+    """Raise for an address, and for options, that only a cluster can work with."""
     if is_address(file):
         raise InvalidInput(
             f"{file!r} is an address, which needs a cluster; add --scheduler local for processes "
             "of this machine"
         )
-    if on_bad_rows != "fail":
-        raise InvalidInput(
-            f"--on-bad-rows {on_bad_rows} needs a cluster; add --scheduler local for processes of "
-            "this machine"
-        )
+    options = {f"--on-bad-rows {on_bad_rows}": on_bad_rows != "fail", "--restart": restart}
+    for option, is_set in options.items():
+        if is_set:
+            raise InvalidInput(
+                f"{option} needs a cluster; add --scheduler local for processes of this machine"
+            )
 
 
 def _marked(function: Callable[..., Any], kind: type[Marker]) -> Iterator[tuple[str, Marker]]:

@@ -12,7 +12,7 @@ import typer
 
 from scorewise._tables import check_table_path, input_metadata, row_column, write_table
 from scorewise._text import percent, shape_text
-from scorewise.abstain import load_policy
+from scorewise.abstain import Policy, load_policy
 from scorewise.cli._app import (
     NOT_GUARANTEED,
     SUCCESS,
@@ -20,21 +20,27 @@ from scorewise.cli._app import (
     Debug,
     InputPath,
     Normalize,
-    PredictionsFile,
+    OnBadRows,
+    PredictionsSource,
     Reading,
-    TableOut,
+    Restart,
+    SchedulerAddress,
+    SourceOut,
     command,
     refuse_policy,
+    refuse_without_scheduler,
 )
-from scorewise.cli._screen import print_json, print_text
+from scorewise.cli._screen import print_error, print_json, print_text
 from scorewise.errors import InvalidInput
 from scorewise.io import read_predictions
+from scorewise.scale import AppliedDataset, apply_to_dataset
 
 
 @command(
     "scorewise apply policy.json new.parquet --out decisions.parquet",
     "scorewise apply policy.json new.npz --out decisions.csv --json",
     "scorewise apply policy.json new.npz --public-key public.pem",
+    "scorewise apply policy.json folder_of_parquet_files --scheduler local --out decisions",
 )
 def apply(
     policy_file: Annotated[
@@ -42,9 +48,9 @@ def apply(
         typer.Argument(metavar="POLICY", help='File written by "scorewise certify".'),
         InputPath(),
     ],
-    file: PredictionsFile,
+    file: PredictionsSource,
     reading: Reading,
-    out: TableOut = Path("decisions.parquet"),
+    out: SourceOut = "decisions.parquet",
     false_alarm_rate: Annotated[
         float, typer.Option(help="Probability of reporting drift when there is none.")
     ] = 0.05,
@@ -58,6 +64,9 @@ def apply(
         InputPath(),
     ] = None,
     normalize: Normalize = False,
+    scheduler: SchedulerAddress = None,
+    on_bad_rows: OnBadRows = "fail",
+    restart: Restart = False,
     as_json: AsJson = False,
     debug: Debug = False,
 ) -> int:
@@ -65,17 +74,37 @@ def apply(
 
     The columns are the ids, the prediction, its uncertainty, and whether to accept it. No labels
     are needed. Uncertainties are compared with those of the certification data, to detect drift.
-    A policy that was edited is refused.
+    A policy that was edited is refused. With --scheduler, FILE is a folder of Parquet files, and a
+    file is written for each of them; to resume an interrupted run, repeat the command.
 
     Exit code 1: the rows differ from the certification data, so that the guarantee does not hold
     for them, or the policy guarantees nothing.
     """
-    if policy_file.suffix.lower() != ".json" and file.suffix.lower() == ".json":
+    path = Path(file)
+    if policy_file.suffix.lower() != ".json" and path.suffix.lower() == ".json":
         raise InvalidInput(
-            f"the policy comes first: scorewise apply {quote(str(file))} {quote(str(policy_file))}"
+            f"the policy comes first: scorewise apply {quote(file)} {quote(str(policy_file))}"
         )
-    refuse_policy(file)
-    check_table_path(out)
+    refuse_policy(path)
+    if scheduler is not None:
+        policy = load_policy(policy_file, public_key=public_key)
+        applied = apply_to_dataset(
+            policy,
+            file,
+            out,
+            false_alarm_rate=false_alarm_rate,
+            normalize=normalize,
+            scheduler=scheduler,
+            on_bad_rows=on_bad_rows,
+            restart=restart,
+            progress=False if as_json else None,
+            **reading,
+        )
+        is_guaranteed = policy.certificate.coverage > 0 and not applied.drift
+        _print_dataset(applied, policy, is_guaranteed, as_json)
+        return SUCCESS if is_guaranteed else NOT_GUARANTEED
+    refuse_without_scheduler(file, on_bad_rows, restart)
+    check_table_path(Path(out))
     policy = load_policy(policy_file, public_key=public_key)
     predictions = read_predictions(file, **reading)
     result = policy.apply(
@@ -92,12 +121,12 @@ def apply(
         "uncertainty": result.uncertainty,
         "accept": result.accepted,
     }
-    metadata = {**input_metadata(file, predictions.shape), "guarantee": str(policy)}
-    write_table(out, columns, metadata)
+    metadata = {**input_metadata(path, predictions.shape), "guarantee": str(policy)}
+    write_table(Path(out), columns, metadata)
     if as_json:
         print_json(
             {
-                "path": str(out),
+                "path": out,
                 "n_rows": n_rows,
                 "n_accepted": n_accepted,
                 "guaranteed": is_guaranteed,
@@ -116,3 +145,34 @@ def apply(
             print_text(f"No sign of drift: {result.drift}")
         print_text(f"Written to {out}", wrap=False)
     return SUCCESS if is_guaranteed else NOT_GUARANTEED
+
+
+def _print_dataset(
+    applied: AppliedDataset, policy: Policy, is_guaranteed: bool, as_json: bool
+) -> None:
+    if as_json:
+        print_json(
+            {
+                "path": applied.path,
+                "n_rows": applied.n_rows,
+                "n_partitions": applied.n_partitions,
+                "n_accepted": applied.n_accepted,
+                "resumed": applied.resumed,
+                "quarantined": applied.quarantined,
+                "guaranteed": is_guaranteed,
+                "drift": asdict(applied.drift),
+                "uncertainty": applied.uncertainty.to_dict(),
+                "guarantee": str(policy),
+            }
+        )
+        return
+    if applied.drift:
+        print_text(f"WARNING: {applied.drift}")
+    print_text(str(policy))
+    share = percent(applied.n_accepted / applied.n_rows, ".1f")
+    print_text(f"{applied.n_accepted:,} of {applied.n_rows:,} rows accepted ({share}).")
+    for line in applied.quarantine_lines():
+        print_error(f"{line}.")
+    if not applied.drift:
+        print_text(f"No sign of drift: {applied.drift}")
+    print_text(f"Written to {applied.path}", wrap=False)

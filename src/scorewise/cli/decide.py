@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 import typer
@@ -18,21 +18,27 @@ from scorewise.cli._app import (
     Debug,
     InputPath,
     Normalize,
-    PredictionsFile,
+    OnBadRows,
+    PredictionsSource,
     Reading,
-    TableOut,
+    Restart,
+    SchedulerAddress,
+    SourceOut,
     command,
+    refuse_without_scheduler,
 )
 from scorewise.cli._arguments import parse_costs
-from scorewise.cli._screen import print_json, print_text, table
+from scorewise.cli._screen import print_error, print_json, print_text, table
 from scorewise.decide import decide as decide_samples
 from scorewise.decompose import COMPONENTS
 from scorewise.io import read_predictions
+from scorewise.scale import DecidedDataset, decide_dataset
 
 
 @command(
     "scorewise decide test.parquet --costs costs.csv",
     "scorewise decide test.npz --costs costs.csv --abstain-cost 1 --out decisions.csv",
+    "scorewise decide folder_of_parquet_files --costs costs.csv --scheduler local",
     "",
     "costs.csv has a line for each class and a column for each action:",
     "  ,dismiss,treat",
@@ -40,7 +46,7 @@ from scorewise.io import read_predictions
     "  ill,50,0",
 )
 def decide(
-    file: PredictionsFile,
+    file: PredictionsSource,
     reading: Reading,
     costs: Annotated[
         Path,
@@ -50,8 +56,11 @@ def decide(
     abstain_cost: Annotated[
         float | None, typer.Option(help="Cost of abstaining, the same for all classes.")
     ] = None,
-    out: TableOut = Path("FILE-decisions.parquet"),
+    out: SourceOut = "FILE-decisions.parquet",
     normalize: Normalize = False,
+    scheduler: SchedulerAddress = None,
+    on_bad_rows: OnBadRows = "fail",
+    restart: Restart = False,
     as_json: AsJson = False,
     debug: Debug = False,
 ) -> None:
@@ -59,9 +68,27 @@ def decide(
 
     The columns are the ids, the action, its expected cost (total), the part that remains even under
     perfect information about the class probabilities (aleatoric), and the value of that information
-    (epistemic): an upper bound on the value of a second opinion or a label.
+    (epistemic): an upper bound on the value of a second opinion or a label. With --scheduler, FILE
+    is a folder of Parquet files, and a file is written for each of them; to resume an interrupted
+    run, repeat the command.
     """
-    check_table_path(out)
+    if scheduler is not None:
+        decided = decide_dataset(
+            file,
+            parse_costs(costs),
+            out,
+            abstain_cost=abstain_cost,
+            normalize=normalize,
+            scheduler=scheduler,
+            on_bad_rows=on_bad_rows,
+            restart=restart,
+            progress=False if as_json else None,
+            **reading,
+        )
+        _print_dataset(decided, as_json)
+        return
+    refuse_without_scheduler(file, on_bad_rows, restart)
+    check_table_path(Path(out))
     predictions = read_predictions(file, **reading)
     matrix = parse_costs(costs, predictions)
     parts = []
@@ -85,17 +112,27 @@ def decide(
         "epistemic": epistemic,
     }
     metadata = {
-        **input_metadata(file, predictions.shape),
+        **input_metadata(Path(file), predictions.shape),
         "costs": matrix.costs.tolist(),
         "actions": list(action_names),
         "abstain_cost": abstain_cost,
     }
-    write_table(out, columns, metadata)
+    write_table(Path(out), columns, metadata)
     summary = [row for row in decisions.by_action() if row["rows"]]
     if as_json:
-        print_json({"path": str(out), "n_rows": len(action), "summary": summary, **metadata})
+        print_json({"path": out, "n_rows": len(action), "summary": summary, **metadata})
         return
     print_text(f"Read {shape_text(predictions.shape)}.")
+    _print_actions(summary)
+    if predictions.shape[1] == 1:
+        print_text(
+            "There is one member, so epistemic is 0 in every row: it says nothing about the value "
+            "of a second opinion or a label."
+        )
+    print_text(f"Written to {out}", wrap=False)
+
+
+def _print_actions(summary: list[dict[str, Any]]) -> None:
     print_text(
         table(
             "Actions and their mean expected costs",
@@ -106,9 +143,25 @@ def decide(
             ),
         )
     )
-    if predictions.shape[1] == 1:
-        print_text(
-            "There is one member, so epistemic is 0 in every row: it says nothing about the value "
-            "of a second opinion or a label."
+
+
+def _print_dataset(decided: DecidedDataset, as_json: bool) -> None:
+    summary = [row for row in decided.by_action() if row["rows"]]
+    if as_json:
+        print_json(
+            {
+                "path": decided.path,
+                "n_rows": decided.n_rows,
+                "n_partitions": decided.n_partitions,
+                "resumed": decided.resumed,
+                "quarantined": decided.quarantined,
+                "summary": summary,
+                "actions": decided.action_names,
+            }
         )
-    print_text(f"Written to {out}", wrap=False)
+        return
+    print_text(f"{decided.n_rows:,} rows of {decided.n_partitions:,} files decided.")
+    for line in decided.quarantine_lines():
+        print_error(f"{line}.")
+    _print_actions(summary)
+    print_text(f"Written to {decided.path}", wrap=False)

@@ -36,7 +36,6 @@ from scorewise.scale import ScoredDataset, score_dataset
     "scorewise score test.npz --calibration calibration.json",
     "scorewise score test.npy --rules tsallis:1.5,top-k:5 --out U.csv",
     "scorewise score folder_of_parquet_files --scheduler local --out U",
-    "scorewise score s3://bucket/predictions --scheduler tcp://10.0.0.1:8786 --out s3://bucket/U",
 )
 def score(
     file: PredictionsSource,
@@ -65,8 +64,9 @@ def score(
     and epistemic_RULE; the metadata has the version, the rules and the digest of FILE.
 
     With --scheduler, FILE is a folder of Parquet files, and the scores of each are written to a
-    file in the folder PATH, which also has a summary. Workers and files may fail: repeat the
-    command, and what is finished is not computed again.
+    file in the folder PATH, which also has a summary. FILE and PATH may be addresses that all
+    workers reach, such as s3://bucket/folder. Workers and files may fail: repeat the command, and
+    what is finished is not computed again.
     """
     options: dict[str, Any] = {
         **reading,

@@ -387,15 +387,21 @@ class Predictions(TextInNotebooks):
         """
         row = 0
         for chunk in self.chunks(fields=self.member_fields):
-            raw, weights = chunk.raw(row, normalize), chunk.weights
-            if rounded_as is not None:
-                raw, weights = raw.rounded(weights, rounded_as)
             try:
-                samples = Samples.of(raw, weights)
+                samples = chunk.chunk_samples(row, normalize=normalize, rounded_as=rounded_as)
             except InvalidInput as error:
                 raise self.with_location(error) from None
             yield row, chunk, samples
             row += len(chunk)
+
+    def chunk_samples(
+        self, first_row: int, *, normalize: bool = False, rounded_as: StoredAs | None = None
+    ) -> Samples:
+        """Return the checked members of a chunk; errors count rows from ``first_row``."""
+        raw, weights = self.raw(first_row, normalize), self.weights
+        if rounded_as is not None:
+            raw, weights = raw.rounded(weights, rounded_as)
+        return Samples.of(raw, weights)
 
     @property
     def stored_as(self) -> StoredAs:

@@ -2,8 +2,10 @@
 
 # What other packages pass Dask collections to, by scorewise._lazy.at_scale; users call those.
 from scorewise.scale._acquire import acquire_rows as acquire_rows
+from scorewise.scale._apply_dataset import AppliedDataset, apply_to_dataset
 from scorewise.scale._cluster import cluster
 from scorewise.scale._dataset import Dataset, Partition
+from scorewise.scale._decide_dataset import DecidedDataset, decide_dataset
 from scorewise.scale._job import Work, WrittenPartitions, map_in_order, write_partitions
 from scorewise.scale._label_dataset import RowsToLabel, label_dataset
 from scorewise.scale._member_tree import decompose_members as decompose_members
@@ -13,14 +15,18 @@ from scorewise.scale._score_dataset import ScoredDataset, score_dataset
 from scorewise.scale._summary import ColumnSummary
 
 __all__ = [
+    "AppliedDataset",
     "ColumnSummary",
     "Dataset",
+    "DecidedDataset",
     "Partition",
     "RowsToLabel",
     "ScoredDataset",
     "Work",
     "WrittenPartitions",
+    "apply_to_dataset",
     "cluster",
+    "decide_dataset",
     "label_dataset",
     "map_in_order",
     "score_dataset",

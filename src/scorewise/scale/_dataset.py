@@ -103,7 +103,8 @@ class Dataset:
         ----------
         address : str, path or Dataset
             A folder, or a single Parquet file: a path, or an address of any filesystem of
-            ``fsspec``, such as ``s3://bucket/folder``. A data set is returned as it is.
+            ``fsspec``, such as ``s3://bucket/folder``. A data set is returned as it is, with its
+            own options.
         storage_options : dict, optional
             Options of the filesystem.
         **reading
@@ -117,7 +118,7 @@ class Dataset:
             If there is nothing at the address.
         """
         if isinstance(address, Dataset):
-            _refuse_options({**reading, "storage_options": storage_options})
+            _refuse_options(reading)
             return address
         known = [name for name in validate.options_of(read_predictions) if name != "path"]
         validate.known_options(reading, known, ["address", "storage_options"])
@@ -191,7 +192,9 @@ class Dataset:
     def empty(self, n_rows: int = 0) -> Predictions:
         """Return predictions of the same members and classes with no rows, or all uniform ones."""
         m, k = self.members_and_classes
-        arrays = {"probs": np.full((n_rows, m, k), 1 / k, self.dtype)}
+        name, value = ("probs", 1 / k) if "probs" in self.fields else ("logits", 0)
+        arrays = {name: np.full((n_rows, m, k), value, self.dtype)}
+        weights = np.ones((n_rows, m)) if "weights" in self.fields else self.member_weights
         ids = (
             np.array([f"row-{i}" for i in range(n_rows)], object) if "ids" in self.fields else None
         )
@@ -201,7 +204,7 @@ class Dataset:
             labels=labels,
             ids=ids,
             class_names=self.class_names,
-            weights=self.member_weights,
+            weights=weights,
             labels_are="indices",
         )
 

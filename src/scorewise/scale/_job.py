@@ -15,7 +15,8 @@ picklable object with
 - ``columns(chunk, first_row)``: the columns for the rows of a chunk. ``first_row`` is the number of
   its first row in the partition; where errors have an index, it counts from there,
 - ``counts(columns)``: arrays of whole numbers by name, which are added over all chunks and
-  partitions.
+  partitions,
+- ``by``, optional: a column of text, for each value of which the numbers are summarised too.
 
 The heart is one idempotent task per partition. If the manifest has an entry for the partition, made
 with these settings from this version of the input, and the digest of the output is that of the
@@ -46,7 +47,7 @@ from scorewise._version import __version__
 from scorewise.errors import InvalidInput, Remedy, ScorewiseError
 from scorewise.io import Predictions, predictions_of_table
 from scorewise.scale._cluster import Scheduler, check_own_version, check_scheduler, cluster
-from scorewise.scale._dataset import Dataset, Partition
+from scorewise.scale._dataset import Dataset, Partition, is_local
 from scorewise.scale._store import (
     RESTART,
     SETTINGS,
@@ -166,6 +167,8 @@ def map_in_order(
             index, partition = submitted.pop(future)
             try:
                 results[index] = _result(future, client)
+            except OSError as error:
+                raise OSError(f"{partition.name!r}: {error}; repeat the command") from error
             except KilledWorker as error:
                 n_lost[index] = n_lost.get(index, 0) + 1
                 if n_lost[index] > _LOST:
@@ -233,6 +236,8 @@ class WrittenPartitions:
         ``reason``, if the whole file could not be read.
     summary : dict of str to ColumnSummary
     counts : dict of str to array
+    groups : dict of str to dict of str to ColumnSummary
+        The summary of the rows of each value of the column ``by``, if the work has one.
     """
 
     path: str
@@ -243,6 +248,7 @@ class WrittenPartitions:
     quarantined: list[dict[str, Any]]
     summary: dict[str, ColumnSummary]
     counts: dict[str, np.ndarray] = field(repr=False)
+    groups: dict[str, dict[str, ColumnSummary]]
 
 
 def write_partitions(
@@ -328,7 +334,7 @@ def write_partitions(
                 if isinstance(entry, BaseException):
                     raise entry
                 merged.add(entry, is_resumed=entry.pop("exists") and partition.number in earlier)
-        result = merged.result(store.shown, tuple(_with_partition(columns, 0, 1)))
+        result = merged.result(store.shown, tuple(_with_partition(columns, 0)))
         store.write_json(SUMMARY, _summary(result))
     return result
 
@@ -346,7 +352,9 @@ class _MergedEntries:
     """The summary of all partitions, whose entries are added in their order."""
 
     def __init__(self, names: Sequence[str]) -> None:
+        self._names = names
         self._summaries = {name: MergedSummary() for name in names}
+        self._groups: dict[str, dict[str, MergedSummary]] = {}
         self._counts: dict[str, np.ndarray] = {}
         self._n_rows = self._n_partitions = self._n_resumed = 0
         self._quarantined: list[dict[str, Any]] = []
@@ -358,8 +366,13 @@ class _MergedEntries:
         self._n_rows += entry["rows"]
         for name, summary in entry["summary"].items():
             self._summaries[name].add(summary)
+        for group, summaries in entry["groups"].items():
+            merged = self._groups.setdefault(group, {x: MergedSummary() for x in self._names})
+            for name, summary in summaries.items():
+                merged[name].add(summary)
         for name, counts in entry["counts"].items():
-            self._counts[name] = np.array(counts, np.int64) + self._counts.get(name, np.int64(0))
+            total = self._counts.setdefault(name, np.zeros(counts["size"], np.int64))
+            total[counts["index"]] += np.array(counts["count"], np.int64)
         if entry["quarantine"] is not None:
             numbers = {"partition": entry["partition"], "input": entry["input"]}
             self._quarantined.append(numbers | entry["quarantine"])
@@ -373,9 +386,14 @@ class _MergedEntries:
             self._n_resumed,
             columns,
             self._quarantined,
-            {name: summary.result() for name, summary in self._summaries.items()},
+            _results(self._summaries),
             self._counts,
+            {group: _results(summaries) for group, summaries in sorted(self._groups.items())},
         )
+
+
+def _results(summaries: Mapping[str, MergedSummary]) -> dict[str, ColumnSummary]:
+    return {name: summary.result() for name, summary in summaries.items()}
 
 
 def _summary(written: WrittenPartitions) -> dict[str, Any]:
@@ -385,6 +403,10 @@ def _summary(written: WrittenPartitions) -> dict[str, Any]:
         "partitions": written.n_partitions,
         "rows": written.n_rows,
         "columns": {name: summary.to_dict() for name, summary in written.summary.items()},
+        "groups": {
+            group: {name: summary.to_dict() for name, summary in summaries.items()}
+            for group, summaries in written.groups.items()
+        },
         "counts": written.counts,
         "quarantined_rows": sum(x["rows"] for x in written.quarantined),
         "quarantined": written.quarantined,
@@ -478,13 +500,10 @@ class _PartitionTask:
         """Compute the output, write it and then its entry, and return the entry."""
         files: dict[str, str] = {}
         number = self._partition.number
-        n_rows = 0
-        summary: dict[str, Any] = {}
-        counts: dict[str, np.ndarray] = {}
+        numbers = _Numbers(self._work)
         quarantine: dict[str, Any] | None = None
         try:
-            rows = _GoodRows(self._partition, self._recipe)
-            n_rows, summary, counts, digest = self._write_output(rows)
+            rows, numbers, digest = self._write_twice_at_most()
             files[output_name(number)] = digest
             if rows.bad:
                 name = quarantine_name(number)
@@ -499,11 +518,9 @@ class _PartitionTask:
             "input": self._partition.name,
             "input_version": self._partition.version,
             "settings_sha256": self._settings_sha256,
-            "rows": n_rows,
             "files": files,
             "quarantine": quarantine,
-            "summary": summary,
-            "counts": counts,
+            **numbers.result(),
         }
         entry = dict(json.loads(dumps(entry)))
         self._check_is_current()
@@ -517,25 +534,25 @@ class _PartitionTask:
 
     # -- outputs -----------------------------------------------------------------------------------
 
-    def _write_output(
-        self, rows: _GoodRows
-    ) -> tuple[int, dict[str, Any], dict[str, np.ndarray], str]:
-        """Write the columns of all good rows; return their number, summary, counts and digest."""
+    def _write_twice_at_most(self) -> tuple[_GoodRows, _Numbers, str]:
+        """Write the output; read a file again that seems corrupt, as a network may have failed."""
+        try:
+            return self._write_output()
+        except _CannotBeRead:
+            if is_local(self._recipe.dataset.filesystem):
+                raise
+        return self._write_output()
+
+    def _write_output(self) -> tuple[_GoodRows, _Numbers, str]:
+        """Write the columns of all good rows; return the rows, their numbers and the digest."""
+        rows = _GoodRows(self._partition, self._recipe)
+        numbers = _Numbers(self._work)
         number = self._partition.number
-        summarised: dict[str, list[np.ndarray]] = {name: [] for name in self._work.names}
-        counts: dict[str, np.ndarray] = {}
-        n_rows = 0
 
         def batches() -> Iterator[Columns]:
-            nonlocal n_rows
             for columns in rows:
-                n = len(next(iter(columns.values())))
-                n_rows += n
-                for name, values in summarised.items():
-                    values.append(columns[name])
-                for name, numbers in self._work.counts(columns).items():
-                    counts[name] = numbers + counts.get(name, np.int64(0))
-                yield _with_partition(columns, number, n)
+                numbers.add(columns)
+                yield _with_partition(columns, number)
 
         metadata = {"input": self._partition.name, **self._recipe.settings}
         with self._store.writing(output_name(number)) as path:
@@ -543,8 +560,7 @@ class _PartitionTask:
             write_arrow(path, ".parquet", next(every), every, metadata)
             digest = file_digest(path)
             self._check_is_current()
-        summary = {name: summarize(np.concatenate(x)) for name, x in summarised.items()}
-        return n_rows, summary, counts, digest
+        return rows, numbers, digest
 
     def _write_quarantine(self, name: str, bad: Mapping[int, str]) -> str:
         """Write bad rows with all their columns and the reason; return the digest."""
@@ -560,9 +576,50 @@ class _PartitionTask:
             return file_digest(path)
 
 
-def _with_partition(columns: Columns, number: int, n: int) -> dict[str, np.ndarray]:
+def _with_partition(columns: Columns, number: int) -> dict[str, np.ndarray]:
     """The columns, where rows without ids also have the number of their partition."""
-    return {"partition": np.full(n, number), **columns} if "row" in columns else dict(columns)
+    if "row" not in columns:
+        return dict(columns)
+    return {"partition": np.full(len(columns["row"]), number), **columns}
+
+
+class _Numbers:
+    """The summary and counts of a partition, whose columns are added a chunk at a time."""
+
+    def __init__(self, work: Work) -> None:
+        self._work = work
+        self._by: str | None = getattr(work, "by", None)
+        self._chunks: list[dict[str, np.ndarray]] = []
+        self._counts: dict[str, np.ndarray] = {}
+        self._n_rows = 0
+
+    def add(self, columns: Columns) -> None:
+        """Add a chunk."""
+        self._n_rows += len(next(iter(columns.values())))
+        names = [*self._work.names, *([] if self._by is None else [self._by])]
+        self._chunks.append({name: columns[name] for name in names})
+        for name, numbers in self._work.counts(columns).items():
+            self._counts[name] = numbers + self._counts.get(name, np.int64(0))
+
+    def result(self) -> dict[str, Any]:
+        """Return what the entry says about the rows."""
+        names = [*self._chunks[0]] if self._chunks else []
+        columns = {name: np.concatenate([x[name] for x in self._chunks]) for name in names}
+        groups: Any = () if self._by is None or not columns else columns.pop(self._by)
+        return {
+            "rows": self._n_rows,
+            "summary": {name: summarize(values) for name, values in columns.items()},
+            "groups": {
+                group: {
+                    name: summarize(values[groups == group]) for name, values in columns.items()
+                }
+                for group in sorted(set(groups))
+            },
+            "counts": {
+                name: {"size": len(x), "index": np.flatnonzero(x), "count": x[x != 0]}
+                for name, x in self._counts.items()
+            },
+        }
 
 
 class _GoodRows:

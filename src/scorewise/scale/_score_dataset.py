@@ -167,9 +167,7 @@ def score_dataset(
     >>> scored.columns
     ('partition', 'row', 'total_zero-one', 'aleatoric_zero-one', 'epistemic_zero-one')
     """
-    if not isinstance(dataset, Dataset):
-        reading["storage_options"] = storage_options
-    source = Dataset.of(dataset, **reading)
+    source = Dataset.of(dataset, storage_options=storage_options, **reading)
     scores = RowScores(get_rules(rules), normalize, calibration)
     scores.check_classes(source.empty())
     written = write_partitions(

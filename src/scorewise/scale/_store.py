@@ -21,7 +21,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 from uuid import uuid4
 
-from scorewise._files import flush, flush_entry, locked
+from scorewise._files import flush, flush_entry, has_locks, locked
 from scorewise._json import dumps
 from scorewise._tables import TABLE_SUFFIXES
 from scorewise._text import quoted
@@ -181,7 +181,8 @@ class Store:
         """Hold the folder's lock, and yield the names of its files, which are all ours.
 
         The folder is made if it does not exist. On this machine, the lock ends with its process.
-        On other filesystems it is a file, which a killed run leaves behind.
+        On other filesystems, and where the system has no locks, it is a file, which a killed run
+        leaves behind.
 
         Raises
         ------
@@ -192,12 +193,15 @@ class Store:
         names = self.names()
         self._check_ours(names)
         folder = self.folder
-        if folder is None:
+        existed = folder is None or folder.is_dir()
+        if folder is not None:
+            folder.mkdir(parents=True, exist_ok=True)
+        if folder is None or not has_locks(folder):
             with self._lock_file():
-                yield [name for name in self.names() if name != _LOCK]
+                names = [name for name in self.names() if name != _LOCK]
+                self._check_ours(names)
+                yield names
             return
-        existed = folder.is_dir()
-        folder.mkdir(parents=True, exist_ok=True)
         with locked(folder, wait=False) as is_ours:
             if not is_ours:
                 raise InvalidInput(
