@@ -1,5 +1,7 @@
 """The same work on a Dask cluster: folders of predictions that do not fit one machine."""
 
+# acquire_rows, decompose_members, predict_blocks and predict_into are what other packages pass Dask
+# collections to, by scorewise._lazy.at_scale; users call those.
 from scorewise.scale._acquire import acquire_rows as acquire_rows
 from scorewise.scale._apply_dataset import AppliedDataset, apply_to_dataset
 from scorewise.scale._cluster import cluster
