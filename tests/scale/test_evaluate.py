@@ -525,7 +525,7 @@ def test_arguments_that_do_not_fit_are_refused_before_anything_is_computed():
         sw.compare(lazy(PROBS), Y, scores={"total log": Y}, **QUICK)
 
 
-def test_blocks_without_rows_and_unknown_sizes_are_no_obstacle():
+def test_blocks_may_have_no_rows_and_must_have_known_sizes():
     probs, y = members(3000)
     expected = sw.evaluate(probs, y, **QUICK)
     gaps = da.concatenate(
@@ -533,5 +533,6 @@ def test_blocks_without_rows_and_unknown_sizes_are_no_obstacle():
     )
     assert_same_evaluation(expected, sw.evaluate(gaps, y, **QUICK))
     unknown = lazy(probs, (1000, 2000))[lazy(np.ones(3000, bool), (1000, 2000))]
-    assert np.isnan(unknown.shape[0])
-    assert_same_evaluation(expected, sw.evaluate(unknown, y, **QUICK))
+    with pytest.raises(sw.InvalidInput, match=r"unknown chunk sizes.*compute_chunk_sizes\(\)"):
+        sw.evaluate(unknown, y, **QUICK)
+    assert_same_evaluation(expected, sw.evaluate(unknown.compute_chunk_sizes(), y, **QUICK))

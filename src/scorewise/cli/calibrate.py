@@ -33,7 +33,7 @@ from scorewise.scale import Dataset, calibrate_dataset
     "scorewise calibrate held_out.npz --out calibration.json",
     "scorewise score test.parquet --calibration calibration.json",
     "scorewise certify other_held_out.npz --calibration calibration.json --max-loss 0.05",
-    "scorewise calibrate s3://bucket/held_out --scheduler tcp://10.0.0.1:8786",
+    "scorewise calibrate folder_of_parquet_files --scheduler local",
 )
 def calibrate(
     file: PredictionsSource,

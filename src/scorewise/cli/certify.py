@@ -41,7 +41,7 @@ from scorewise.scale import Dataset, certify_dataset
     "scorewise certify held_out.npz --task-loss costs.csv --max-loss 2.5",
     "scorewise certify held_out.npz --calibration calibration.json --max-loss 0.05",
     "scorewise certify held_out.npz --max-loss 0.05 --signing-key key.pem",
-    "scorewise certify s3://bucket/held_out --max-loss 0.05 --scheduler tcp://10.0.0.1:8786",
+    "scorewise certify folder_of_parquet_files --max-loss 0.05 --scheduler local",
 )
 def certify(
     file: PredictionsSource,

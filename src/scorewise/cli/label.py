@@ -58,7 +58,7 @@ _SHOWN = 20  # rows of a table on the screen
     "scorewise label pool.npz --target target.npz -n 100",
     "scorewise label pool.parquet --format label-studio --data texts.csv --data-column text "
     "--out tasks.json",
-    "scorewise label s3://bucket/pool -n 1000 --scheduler tcp://10.0.0.1:8786 --out next.csv",
+    "scorewise label folder_of_parquet_files -n 10 --scheduler local --out next.csv",
 )
 def label(
     file: PredictionsSource,

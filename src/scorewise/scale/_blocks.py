@@ -96,8 +96,6 @@ class RowBlocks:
         if y is not None:
             check_member_axis(predictions, y, dict(options))
         raw, weights = _lazy_members(predictions, name, options)
-        if np.isnan(raw.values.shape[0]):
-            raw = replace(raw, values=raw.values.compute_chunk_sizes())
         values = raw.values.rechunk({1: -1, 2: -1})
         sizes = values.chunks[0]
         n_rows = sum(sizes)
