@@ -200,8 +200,10 @@ def predictions_of_table(
 
     name = whole.file_name or ("the file" if whole.path is None else whole.path.name)
 
+    in_memory = table.combine_chunks()
+
     def rows(columns: Sequence[str], n: int) -> Iterator[pa.RecordBatch]:
-        yield from table.select(list(columns)).combine_chunks().to_batches(n)
+        yield from in_memory.select(list(columns)).to_batches(n)
 
     def locate(row: int) -> str:
         return whole.locate(first_row + row)

@@ -31,7 +31,7 @@ import json
 import pickle
 from collections import deque
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from contextlib import closing
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 from uuid import uuid4
@@ -128,72 +128,118 @@ def map_in_order(
     ScorewiseError
         If several workers died while they computed a partition, or the scheduler is lost.
     """
-    import cloudpickle
-    from dask.utils import apply
-    from distributed import KilledWorker, as_completed
-
-    run = f"scorewise-{task}-{uuid4().hex[:8]}"
-    # As bytes, since the scheduler opens what it passes on, and may have no scorewise. As a task
-    # rather than scattered data: the scheduler runs it again if its worker dies.
-    call = cloudpickle.dumps(_Call(function, arguments))
-    shared = client.submit(pickle.loads, call, key=f"{run}-work", retries=_RETRIES, pure=False)
     waiting = deque(enumerate(partitions))
-    submitted: dict[Any, tuple[int, Partition]] = {}
     results: dict[int, Any] = {}  # those that are done before an earlier one
-    n_lost: dict[int, int] = {}
-    completed = as_completed()
     next_index = 0
-
-    def submit(index: int, partition: Partition) -> None:
-        attempt = n_lost.get(index, 0)
-        key = f"{run}-{partition.number}-{attempt}"
-        future = client.submit(
-            apply, shared, [cloudpickle.dumps(partition)], key=key, retries=_RETRIES, pure=False
-        )
-        submitted[future] = index, partition
-        completed.add(future)
-
+    window = _Window(client, _Call(function, arguments), task)
     try:
-        while waiting or submitted:
-            window = _PER_THREAD * max(1, sum(client.nthreads().values()))
-            ahead = next_index + max(_AHEAD, 4 * window)
-            while waiting and len(submitted) < window and waiting[0][0] < ahead:
-                submit(*waiting.popleft())
-            future = next(completed)
-            index, partition = submitted.pop(future)
-            try:
-                results[index] = _result(future, client)
-            except OSError as error:
-                raise OSError(f"{partition.name!r}: {error}; repeat the command") from error
-            except KilledWorker as error:
-                n_lost[index] = n_lost.get(index, 0) + 1
-                if n_lost[index] > _LOST:
-                    raise ScorewiseError(
-                        f"{partition.name!r}: all workers that computed this partition died, the "
-                        f"last at {error.last_worker.address}; usually they were out of memory: "
-                        "start workers with more memory or fewer threads, and repeat"
-                    ) from None
-                submit(index, partition)
-                continue
-            del future
-            n_lost.pop(index, None)
-            on_done()
+        while waiting or window.submitted:
+            size = window.size()
+            ahead = next_index + max(_AHEAD, 4 * size)
+            while waiting and len(window.submitted) < size and waiting[0][0] < ahead:
+                window.submit(*waiting.popleft())
+            for index, result in window.next_result():
+                results[index] = result
+                on_done()
             while next_index in results:
                 yield partitions[next_index], results.pop(next_index)
                 next_index += 1
     finally:
-        if client.status == "running":  # and the scheduler is not lost
-            client.cancel([*submitted, shared])
+        window.cancel()
 
 
-def _result(future: Any, client: Client) -> Any:
-    """Return the result of a task; raise a clear error if the scheduler is lost."""
+class _Window:
+    """The partitions that are submitted to a cluster and not done.
+
+    Attributes
+    ----------
+    submitted : dict
+        From futures to the index and the partition.
+    """
+
+    def __init__(self, client: Client, call: _Call, task: str) -> None:
+        import cloudpickle
+        from distributed import as_completed
+
+        self._client = client
+        self._run = f"scorewise-{task}-{uuid4().hex[:8]}"
+        self._n_lost: dict[int, int] = {}  # times that the workers of a partition died
+        self.submitted: dict[Any, tuple[int, Partition]] = {}
+        self._completed = as_completed()
+        # As bytes, since the scheduler opens what it passes on, and may have no scorewise. As a
+        # task rather than scattered data: the scheduler runs it again if its worker dies.
+        with _reaching_scheduler():
+            self._shared = client.submit(
+                pickle.loads,
+                cloudpickle.dumps(call),
+                key=f"{self._run}-work",
+                retries=_RETRIES,
+                pure=False,
+            )
+
+    def size(self) -> int:
+        """Return how many partitions may be submitted at a time; workers come and go."""
+        with _reaching_scheduler():
+            n_threads: int = sum(self._client.nthreads().values())
+        return _PER_THREAD * max(1, n_threads)
+
+    def submit(self, index: int, partition: Partition) -> None:
+        """Submit a partition, again if its workers died."""
+        import cloudpickle
+        from dask.utils import apply
+
+        packed = cloudpickle.dumps(partition)
+        key = f"{self._run}-{partition.number}-{self._n_lost.get(index, 0)}"
+        with _reaching_scheduler():
+            future = self._client.submit(
+                apply, self._shared, [packed], key=key, retries=_RETRIES, pure=False
+            )
+        self.submitted[future] = index, partition
+        self._completed.add(future)
+
+    def next_result(self) -> Iterator[tuple[int, Any]]:
+        """Yield the index and the result of a partition that is done; none if its workers died."""
+        from distributed import KilledWorker
+
+        future = next(self._completed)
+        index, partition = self.submitted.pop(future)
+        try:
+            with _reaching_scheduler():
+                result = future.result()
+        except KilledWorker as error:
+            self._n_lost[index] = self._n_lost.get(index, 0) + 1
+            if self._n_lost[index] > _LOST:
+                raise ScorewiseError(
+                    f"{partition.name!r}: all workers that computed this partition died, the "
+                    f"last at {error.last_worker.address}; usually they were out of memory: "
+                    "start workers with more memory or fewer threads, and repeat the command"
+                ) from None
+            self.submit(index, partition)
+            return
+        except OSError as error:
+            raise OSError(f"{partition.name!r}: {error}; repeat the command") from error
+        self._n_lost.pop(index, None)
+        yield index, result
+
+    def cancel(self) -> None:
+        """Cancel what is not done, unless the scheduler is lost."""
+        if self._client.status == "running":
+            with suppress(ScorewiseError), _reaching_scheduler():
+                self._client.cancel([*self.submitted, self._shared])
+
+
+@contextmanager
+def _reaching_scheduler() -> Iterator[None]:
+    """Raise a clear error if the scheduler is lost."""
     from asyncio import CancelledError as AsyncCancelledError
     from concurrent.futures import CancelledError
 
+    from distributed.client import ClosedClientError
+    from distributed.comm import CommClosedError
+
     try:
-        return future.result()
-    except (CancelledError, AsyncCancelledError) as error:
+        yield
+    except (CancelledError, AsyncCancelledError, ClosedClientError, CommClosedError) as error:
         raise ScorewiseError(
             f"the scheduler was lost, or has cancelled the work ({error}); start it again and "
             "repeat the command"
