@@ -34,7 +34,7 @@ INPUTS = {
 }
 NO_PATHS = {  # text
     *("task", "rules", "component", "method", "reading"),
-    *("tool", "data_column", "field", "question", "model"),
+    *("tool", "data_column", "field", "question", "model", "scheduler"),
 }
 REQUIRED = {"certify": ["--max-loss", "20"], "evaluate": FAST, "compare": FAST}
 
