@@ -131,7 +131,7 @@ def map_in_order(
     waiting = deque(enumerate(partitions))
     results: dict[int, Any] = {}  # those that are done before an earlier one
     next_index = 0
-    window = _Window(client, _Call(function, arguments), task)
+    window = _SubmittedPartitions(client, _Call(function, arguments), task)
     try:
         while waiting or window.submitted:
             size = window.size()
@@ -148,7 +148,7 @@ def map_in_order(
         window.cancel()
 
 
-class _Window:
+class _SubmittedPartitions:
     """The partitions that are submitted to a cluster and not done.
 
     Attributes
