@@ -67,7 +67,7 @@ def replacing(path: Path, *, folder: bool = False) -> Iterator[Path]:
         partial, old = temporary / path.name, _old(temporary, path)
         try:
             yield partial
-            _flush(partial)  # or a power failure could leave a file without its content
+            flush(partial)  # or a power failure could leave a file without its content
             if path.exists():
                 partial.chmod(S_IMODE(path.stat().st_mode))
             if path.is_dir():  # a folder cannot be replaced in one step
@@ -127,10 +127,10 @@ def _restore(old: Path, path: Path) -> None:
         os.replace(old, path)
 
 
-def _flush(path: Path) -> None:
+def flush(path: Path) -> None:
     """Write a file, or a folder and all files in it, from the system's memory to the disk."""
     for inner in path.iterdir() if path.is_dir() else ():
-        _flush(inner)
+        flush(inner)
     _flush_entry(path)
 
 

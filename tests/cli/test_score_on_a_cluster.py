@@ -12,7 +12,15 @@ import pandas as pd
 import pytest
 
 import scorewise as sw
-from scale_support import N_PARTITIONS, N_ROWS, contents, random_members, wait_until, write_dataset
+from scale_support import (
+    N_PARTITIONS,
+    N_ROWS,
+    contents,
+    local_cluster,
+    random_members,
+    wait_until,
+    write_dataset,
+)
 
 COMMAND = [sys.executable, "-c", "from scorewise.cli import app; app(prog_name='scorewise')"]
 RULES = ["--rules", "log"]
@@ -54,14 +62,16 @@ def test_a_bad_row_stops_the_run_and_quarantine_goes_on(tmp_path):
 
 def test_ctrl_c_says_how_to_resume(tmp_path):
     write_dataset(tmp_path / "in")
-    command = [*COMMAND, "score", "in", *RULES, "--scheduler", "local:1"]
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    with subprocess.Popen(command, cwd=tmp_path, encoding="utf-8", **pipes) as process:
-        wait_until((tmp_path / "in-scores/_manifest/settings.json").exists)
-        process.send_signal(signal.SIGINT)
-        _, errors = process.communicate()
+    with local_cluster(n_workers=0) as client:  # nobody does the work
+        address = client.scheduler.address
+        command = [*COMMAND, "score", "in", *RULES, "--scheduler", address]
+        with subprocess.Popen(command, cwd=tmp_path, encoding="utf-8", **pipes) as process:
+            wait_until((tmp_path / "in-scores/_manifest/settings.json").exists)
+            process.send_signal(signal.SIGINT)
+            _, errors = process.communicate()
     assert process.returncode == 130
-    assert "Interrupted. Repeat the command to resume." in errors
+    assert errors.splitlines()[-1] == "Interrupted. Repeat the command to resume."
     assert score(tmp_path, "--scheduler", "local:1", "--out", "fresh").returncode == 0
     assert score(tmp_path, "--scheduler", "local:1").returncode == 0
     assert contents(tmp_path / "in-scores") == contents(tmp_path / "fresh")

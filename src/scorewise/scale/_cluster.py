@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import platform
 import re
+import signal
+import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any
 
 from scorewise import _validate as validate
@@ -111,18 +113,44 @@ def _distributed() -> Any:
 def _local_cluster(n_workers: int) -> Iterator[Any]:
     """Yield a cluster of processes on this machine, with one kernel thread each."""
     distributed = _distributed()
+    import dask.config
     from distributed.system import MEMORY_LIMIT
 
-    with distributed.LocalCluster(
-        n_workers=n_workers,
-        threads_per_worker=1,
-        processes=True,
-        host="127.0.0.1",
-        dashboard_address="127.0.0.1:0",
-        memory_limit=int(_SHARE * MEMORY_LIMIT / n_workers),
-        env={"SCOREWISE_NUM_THREADS": "1", "DASK_LOGGING__DISTRIBUTED": "error"},
-    ) as started:
+    # in the environment before a process starts: its logging is set up when Dask is imported
+    name = "distributed.nanny.pre-spawn-environ"
+    environment = {"SCOREWISE_NUM_THREADS": "1", "DASK_LOGGING__DISTRIBUTED": "error"}
+    with ExitStack() as stack:
+        with (
+            dask.config.set({name: {**dask.config.get(name), **environment}}),
+            _deferring_interrupts(),  # a cluster that is half started cannot be closed
+        ):
+            started = distributed.LocalCluster(
+                n_workers=n_workers,
+                threads_per_worker=1,
+                processes=True,
+                host="127.0.0.1",
+                dashboard_address="127.0.0.1:0",
+                memory_limit=int(_SHARE * MEMORY_LIMIT / n_workers),
+            )
+            stack.enter_context(started)
         yield started
+
+
+@contextmanager
+def _deferring_interrupts() -> Iterator[None]:
+    """Raise a KeyboardInterrupt at the end of the block rather than within it."""
+    if threading.current_thread() is not threading.main_thread():  # others are not interrupted
+        yield
+        return
+    interrupts: list[int] = []
+    handler = signal.getsignal(signal.SIGINT)
+    signal.signal(signal.SIGINT, lambda number, _: interrupts.append(number))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, handler or signal.default_int_handler)
+    if interrupts:
+        signal.raise_signal(signal.SIGINT)
 
 
 def _first_line(error: BaseException) -> str:

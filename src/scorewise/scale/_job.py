@@ -378,6 +378,7 @@ def write_partitions(
                 merged.add(entry, is_resumed=entry.pop("exists") and partition.number in earlier)
         result = merged.result(store.shown, tuple(_with_partition(columns, 0)))
         store.write_json(SUMMARY, _summary(result))
+        store.flush()
     return result
 
 

@@ -21,7 +21,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 from uuid import uuid4
 
-from scorewise._files import has_locks, locked
+from scorewise._files import flush, has_locks, locked
 from scorewise._json import dumps
 from scorewise._tables import TABLE_SUFFIXES
 from scorewise._text import quoted
@@ -139,8 +139,8 @@ class Store:
         partial = folder / f"{Path(name).name}.{uuid4().hex[:8]}"
         try:
             yield partial
-            # Not flushed to the disk, which would take as long as the work on a small partition: a
-            # file that a power failure has damaged does not match its digest.
+            # Flushed to the disk at the end of the run, all at once. What a power failure damages
+            # before does not match its digest.
             os.replace(partial, target)
         finally:
             with suppress(FileNotFoundError):
@@ -154,6 +154,12 @@ class Store:
     def write_json(self, name: str, content: Mapping[str, Any]) -> None:
         """Write a JSON file, completely or not at all."""
         self.write(name, dumps(content, indent=1) + "\n")
+
+    def flush(self) -> None:
+        """Write all files from the system's memory to the disk, if the folder is on one."""
+        if self.folder is not None:
+            with suppress(PermissionError):  # workers may belong to another user
+                flush(self.folder)
 
     def names(self) -> list[str]:
         """Return the names of all files and empty folders, relative to the folder."""
