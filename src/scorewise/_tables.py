@@ -128,7 +128,7 @@ def _write_csv(path: Path, batches: Iterable[Columns]) -> None:
 
 def _cells(values: np.ndarray) -> Iterable[str]:
     """Return numbers as the shortest text that is read back exactly, and text in quotes."""
-    if values.dtype == object:
+    if values.dtype.kind in "OU":
         return (_in_quotes(spreadsheet_text(text)) for text in values)
     if values.dtype == bool:
         return np.where(values, "true", "false")

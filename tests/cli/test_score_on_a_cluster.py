@@ -60,6 +60,15 @@ def test_a_bad_row_stops_the_run_and_quarantine_goes_on(tmp_path):
     assert "1 invalid row of 1 file are in _quarantine" in " ".join(repeated.stderr.split())
 
 
+def test_a_scheduler_at_an_address_does_the_work(tmp_path):
+    write_dataset(tmp_path / "in")
+    with local_cluster(n_workers=1) as client:
+        result = score(tmp_path, "--scheduler", client.scheduler.address, "--json")
+    assert result.returncode == 0, result.stderr
+    assert json.loads(result.stdout)["n_rows"] == N_PARTITIONS * N_ROWS
+    assert not result.stderr
+
+
 def test_ctrl_c_says_how_to_resume(tmp_path):
     write_dataset(tmp_path / "in")
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}

@@ -189,7 +189,7 @@ def raise_if_damaged(problem: str) -> Iterator[None]:
         if getattr(error, "errno", None):  # an error of the system, not of the file
             raise
         reason, *_ = str(error).strip().splitlines() or [type(error).__name__]
-        raise InvalidFile(f"{problem}: {reason}") from None
+        raise InvalidFile(f"{problem}: {reason.rstrip('.')}") from None
 
 
 def metadata_of(schema: pa.Schema) -> bytes | None:

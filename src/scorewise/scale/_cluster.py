@@ -118,11 +118,11 @@ def _local_cluster(n_workers: int) -> Iterator[Any]:
 
     # in the environment before a process starts: its logging is set up when Dask is imported
     name = "distributed.nanny.pre-spawn-environ"
-    environment = {"SCOREWISE_NUM_THREADS": "1", "DASK_LOGGING__DISTRIBUTED": "error"}
+    environment = {"SCOREWISE_NUM_THREADS": "1", "DASK_LOGGING__DISTRIBUTED": "critical"}
     with ExitStack() as stack:
         with (
             dask.config.set({name: {**dask.config.get(name), **environment}}),
-            _deferring_interrupts(),  # a cluster that is half started cannot be closed
+            _ignoring_interrupts(),
         ):
             started = distributed.LocalCluster(
                 n_workers=n_workers,
@@ -137,20 +137,21 @@ def _local_cluster(n_workers: int) -> Iterator[Any]:
 
 
 @contextmanager
-def _deferring_interrupts() -> Iterator[None]:
-    """Raise a KeyboardInterrupt at the end of the block rather than within it."""
-    if threading.current_thread() is not threading.main_thread():  # others are not interrupted
+def _ignoring_interrupts() -> Iterator[None]:
+    """Ignore Ctrl-C in the block, and for good in processes that are started in it.
+
+    A cluster that is half started cannot be closed. A terminal sends Ctrl-C to all processes, but
+    workers are ended by their client.
+    """
+    if threading.current_thread() is not threading.main_thread():  # others cannot set a handler
         yield
         return
-    interrupts: list[int] = []
     handler = signal.getsignal(signal.SIGINT)
-    signal.signal(signal.SIGINT, lambda number, _: interrupts.append(number))
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
         yield
     finally:
         signal.signal(signal.SIGINT, handler or signal.default_int_handler)
-    if interrupts:
-        signal.raise_signal(signal.SIGINT)
 
 
 def _first_line(error: BaseException) -> str:

@@ -177,7 +177,8 @@ class Dataset:
                 return self.empty()
             raise
         except pa.ArrowException as error:
-            raise InvalidFile(f"{partition.name!r} cannot be read: {error}") from None
+            reason = str(error).rstrip(".")
+            raise InvalidFile(f"{partition.name!r} cannot be read: {reason}") from None
         if predictions.shape[1:] != self.members_and_classes:
             there, here = (
                 " and ".join(shape_text((1, *x)).split(", ")[1:])
@@ -226,7 +227,8 @@ class Dataset:
         except (pa.ArrowException, OSError) as error:
             if getattr(error, "errno", None):  # of the system, not of the file
                 raise
-            raise InvalidFile(f"{partition.name!r} cannot be read: {error}") from None
+            reason = str(error).rstrip(".")
+            raise InvalidFile(f"{partition.name!r} cannot be read: {reason}") from None
 
     def for_workers(self) -> Dataset:
         """Return the data set without its list of files, of which each task gets one."""

@@ -165,7 +165,7 @@ class _SubmittedPartitions:
         self._run = f"scorewise-{task}-{uuid4().hex[:8]}"
         self._n_lost: dict[int, int] = {}  # times that the workers of a partition died
         self.submitted: dict[Any, tuple[int, Partition]] = {}
-        self._completed = as_completed()
+        self._completed = as_completed(loop=client.loop)
         # As bytes, since the scheduler opens what it passes on, and may have no scorewise. As a
         # task rather than scattered data: the scheduler runs it again if its worker dies.
         with _reaching_scheduler():
@@ -269,7 +269,7 @@ class WrittenPartitions:
     path : str
         Of the folder.
     n_rows, n_partitions : int
-        Written; rows that are quarantined are not among them.
+        Written; rows that are quarantined, and files that cannot be read, are not among them.
     resumed : int
         Number of partitions that an earlier run has written.
     columns : tuple of str
@@ -404,7 +404,7 @@ class _MergedEntries:
 
     def add(self, entry: Mapping[str, Any], *, is_resumed: bool) -> None:
         """Add the entry of the next partition."""
-        self._n_partitions += 1
+        self._n_partitions += bool(entry["files"])  # there is none where the input is corrupt
         self._n_resumed += is_resumed
         self._n_rows += entry["rows"]
         for name, summary in entry["summary"].items():
@@ -611,11 +611,14 @@ class _PartitionTask:
         import pyarrow.parquet as pq
 
         table = self._recipe.dataset.read_rows(self._partition, np.array([*bad]))
-        column = "reason"
-        while column in table.column_names:
-            column = f"scorewise_{column}"
+        partitions = [self._partition.number] * len(bad)
+        columns = {"partition": partitions, "row": [*bad], "reason": [*bad.values()]}
+        for column, values in columns.items():
+            while column in table.column_names:
+                column = f"scorewise_{column}"
+            table = table.append_column(column, pa.array(values))
         with self._store.writing(name) as path:
-            pq.write_table(table.append_column(column, pa.array([*bad.values()])), path)
+            pq.write_table(table, path)
             return file_digest(path)
 
 
