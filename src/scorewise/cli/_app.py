@@ -374,7 +374,7 @@ def main(
     "scorewise evaluate test.npz" shows when to abstain, "scorewise score" measures every row,
     "scorewise label" selects what to label next.
 
-    Exit codes: 0 success, 1 no guarantee, 2 wrong usage or input.
+    Exit codes: 0 success, 1 no guarantee, 2 wrong usage or input, 130 interrupted.
     """
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):  # replaces characters that the terminal lacks
