@@ -80,11 +80,15 @@ def truncated_models(model: BoostedModel, options: SamplingOptions) -> Committee
     counts = _draw_counts(n_segments, options)
 
     def scores(rows: Any) -> np.ndarray:
-        total: Any = 0.0
-        increments = model.increments(rows, edges)
-        for of_members, increment in zip(counts.T, increments, strict=True):
-            total = total + of_members[:, None] * increment[:, None]
-        return total
+        total: Any = None
+        for of_members, increment in zip(counts.T, model.increments(rows, edges), strict=True):
+            if total is None:
+                total = np.zeros((options.n_draws, *increment.shape))
+            for count in np.unique(of_members[of_members > 0]):
+                term = count * increment
+                for m in np.flatnonzero(of_members == count):
+                    total[m] += term  # in place; half of the counts are 0
+        return np.moveaxis(total, 0, 1)
 
     return committee_of_scores(model, scores, "draw", options.n_draws)
 
