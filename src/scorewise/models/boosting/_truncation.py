@@ -3,8 +3,11 @@
 A boosted model predicts from a score, the sum of what its iterations add. The sequence of
 iterations is cut into 50 segments. A member stops at one of them, in the second half, and what
 comes before is a bootstrap: the first segment, and as many of the others as there are, drawn with
-replacement. Members agree where every segment says the same, and disagree where a few decide. All
-members together cost about one prediction.
+replacement. Members agree where every segment says the same, and disagree where a few decide.
+
+All members together need each tree once, in 50 calls of most libraries. For 5,000 rows or more, 20
+of them cost 1 to 3 predictions of LightGBM and scikit-learn, 2 to 5 of XGBoost and 29 to 43 of
+CatBoost, which predicts fastest.
 
 Members are no samples of a posterior: an iteration corrects those before it, and a member may lack
 some of them. They have three quarters of the iterations on average, so that their probabilities
