@@ -69,10 +69,12 @@ class ActiveLearner:
     target : rows (T, ...), optional
         A sample of the inputs that the model will meet, without labels. Rows are then chosen by
         how much their labels lower the total uncertainty of the target
-        (:func:`scorewise.acquire.target_gains`). Use it where much of the pool is, or may be, of
-        another kind; where most of it is, ``method="top"`` lowers the loss further. Pool and target
-        are predicted with one seed, so that a stochastic model has the same draws for both.
-        ``"random"`` takes no account of it.
+        (:func:`scorewise.acquire.target_gains`). Use it, with ``method="top"``, where most of the
+        pool is known to be of another kind. Otherwise prefer epistemic uncertainty under
+        ``"zero-one"`` with ``method="power"`` and no target: in both pools of the benchmark its
+        error was below that of target gains with ``"power"``. Pool and target are predicted with
+        one seed, so that a stochastic model has the same draws for both. ``"random"`` takes no
+        account of it.
     budget : int, optional
         Largest number of labels, the initial ones included; by default the whole pool.
     target_loss : float, optional

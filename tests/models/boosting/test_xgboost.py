@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import pytest
 import xgboost
 
@@ -45,6 +46,21 @@ def test_the_base_margin_of_a_matrix_counts_once():
     ]
     offset = 3.0 - float(np.log(y.mean() / (1 - y.mean())))
     np.testing.assert_allclose(logits[0] - logits[1], offset, atol=1e-3)
+
+
+def test_rows_are_read_as_the_classifier_reads_them():
+    X, y = TABLES["two classes"]
+    frame = pd.DataFrame(X, columns=[f"x{j}" for j in range(X.shape[1])])
+    model = extreme().fit(frame, y)
+    expected = sw.predict_samples(model, frame, random_state=0).probs
+    np.testing.assert_array_equal(sw.predict_samples(model, X, random_state=0).probs, expected)
+    with pytest.raises(sw.InvalidInput, match="feature_names mismatch"):
+        sw.predict_samples(model, frame.rename(columns={"x0": "other"}))
+    with_gaps = np.where(np.quantile(X, 0.9, axis=0) < X, np.nan, X)
+    expected = sw.predict_samples(extreme().fit(with_gaps, y), with_gaps, random_state=0).probs
+    marked = np.where(np.isnan(with_gaps), -1.0, with_gaps)
+    model = extreme(missing=-1.0).fit(marked, y)
+    np.testing.assert_array_equal(sw.predict_samples(model, marked, random_state=0).probs, expected)
 
 
 def test_rounds_after_the_best_are_left_out():

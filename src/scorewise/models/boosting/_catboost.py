@@ -31,11 +31,12 @@ def boosted_model(model: Any) -> BoostedModel:
         )
 
     def increments(rows: Any, edges: list[int]) -> Iterator[np.ndarray]:
+        pool = _pool(model, rows)
         for start, stop in pairwise(edges):
             yield as_columns(
                 _call(
                     model.predict,
-                    rows,
+                    pool,
                     prediction_type="RawFormulaVal",
                     ntree_start=start,
                     ntree_end=stop,
@@ -43,6 +44,23 @@ def boosted_model(model: Any) -> BoostedModel:
             )
 
     return BoostedModel(name, np.asarray(model.classes_), model.tree_count_, increments)
+
+
+def _pool(model: Any, rows: Any) -> Any:
+    """Return rows as the Pool that CatBoost makes of them, so that it makes one for all calls."""
+    from catboost import FeaturesData, Pool
+
+    if isinstance(rows, Pool):
+        return rows
+    if isinstance(rows, FeaturesData):  # knows its kinds of features
+        return _call(Pool, rows)
+    return _call(
+        Pool,
+        rows,
+        cat_features=model.get_cat_feature_indices(),
+        text_features=model.get_text_feature_indices(),
+        embedding_features=model.get_embedding_feature_indices(),
+    )
 
 
 def samples_its_posterior(model: Any) -> bool:
@@ -78,7 +96,7 @@ def virtual_ensemble(model: Any, boosted: BoostedModel, options: SamplingOptions
     return committee_of_scores(boosted, scores, "state", n_members)
 
 
-def _call(function: Callable[..., np.ndarray], rows: Any, **options: Any) -> np.ndarray:
+def _call(function: Callable[..., Any], rows: Any, **options: Any) -> Any:
     """Call CatBoost; its errors become a ValueError, as those of other libraries are."""
     from catboost import CatBoostError
 

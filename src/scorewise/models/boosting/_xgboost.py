@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import partial
 from itertools import pairwise
 from typing import Any
@@ -18,8 +18,6 @@ _NO_SUM = {
     "dart": "by DART, which rescales earlier trees as it adds others",
     "gblinear": "with booster='gblinear', which is one linear model",
 }
-# From rows, an initial margin (None for the model's own) and a range of iterations to margins.
-_Margins = Callable[[Any, np.ndarray | None, tuple[int, int]], np.ndarray]
 
 
 def boosted_model(model: Any) -> BoostedModel:
@@ -28,16 +26,13 @@ def boosted_model(model: Any) -> BoostedModel:
 
     name = type(model).__name__
     check_fitted(model, name)
-    if isinstance(model, Booster):
-        booster, margins = model, partial(_margins_of_booster, model)
-    else:
-        booster, margins = model.get_booster(), partial(_margins_of_classifier, model)
+    booster = model if isinstance(model, Booster) else model.get_booster()
     n_classes = _count_classes(booster, name, callable(getattr(model, "objective", None)))
     return BoostedModel(
         name,
         getattr(model, "classes_", np.arange(n_classes)),
         _count_iterations(booster),
-        partial(_increments, margins),
+        partial(_increments, model, booster),
     )
 
 
@@ -48,31 +43,35 @@ def _count_iterations(booster: Any) -> int:
         return int(booster.num_boosted_rounds())
 
 
-def _increments(margins: _Margins, rows: Any, edges: list[int]) -> Iterator[np.ndarray]:
-    zero = None
-    for iterations in pairwise(edges):
-        increment = margins(rows, zero, iterations)
-        yield as_columns(increment)
-        zero = np.zeros_like(increment)
-
-
-def _margins_of_classifier(
-    model: Any, rows: Any, initial: np.ndarray | None, iterations: tuple[int, int]
-) -> np.ndarray:
-    return model.predict(rows, output_margin=True, base_margin=initial, iteration_range=iterations)
-
-
-def _margins_of_booster(
-    booster: Any, rows: Any, initial: np.ndarray | None, iterations: tuple[int, int]
-) -> np.ndarray:
+def _increments(model: Any, booster: Any, rows: Any, edges: list[int]) -> Iterator[np.ndarray]:
+    """Yield what each range of iterations adds to the margins; rows are converted once."""
     from xgboost import DMatrix
 
-    if not isinstance(rows, DMatrix):
-        rows = DMatrix(rows, enable_categorical=True)
-    if initial is not None:
-        rows = rows.slice(np.arange(rows.num_row()))  # a copy, as the margin is stored in it
-        rows.set_base_margin(initial)
-    return booster.predict(rows, output_margin=True, iteration_range=iterations)
+    first, *others = pairwise(edges)
+    if model is booster:
+        matrix = rows if isinstance(rows, DMatrix) else DMatrix(rows, enable_categorical=True)
+        margins = booster.predict(matrix, output_margin=True, iteration_range=first)
+    else:  # checks names and numbers of features as its predict_proba does
+        margins = model.predict(rows, output_margin=True, iteration_range=first)
+    yield as_columns(margins)
+    if not others:
+        return
+    if model is not booster:
+        matrix = DMatrix(
+            rows,
+            missing=model.missing,
+            nthread=model.n_jobs,
+            feature_types=model.feature_types,
+            enable_categorical=True,
+        )
+    elif matrix is rows:
+        matrix = rows.slice(np.arange(rows.num_row()))  # a copy, as the margin is stored in it
+    matrix.set_base_margin(np.zeros_like(margins))
+    for iterations in others:
+        margins = booster.predict(
+            matrix, output_margin=True, iteration_range=iterations, validate_features=False
+        )
+        yield as_columns(margins)
 
 
 def _count_classes(booster: Any, name: str, is_custom: bool) -> int:
