@@ -202,7 +202,9 @@ def test_bad_rows_are_quarantined_with_reasons(tmp_path, client, ids):
         assert f"row {row} (row {row} of row group 0)" in reason
         assert text in reason
     original = pq.read_table(source / "day-3.parquet").take([0, 17, 18])
-    assert str(bad.drop(["reason"]).to_pydict()) == str(original.to_pydict())  # NaN too
+    assert (bad["partition"].to_pylist(), bad["row"].to_pylist()) == ([3, 3, 3], [0, 17, 18])
+    copied = bad.drop(["partition", "row", "reason"])
+    assert str(copied.to_pydict()) == str(original.to_pydict())  # NaN too
 
     good = pq.read_table(out / "part-00003.parquet")
     rows = [row for row in range(N_ROWS) if row not in (0, 17, 18)]

@@ -23,6 +23,10 @@ PROBABILITIES = (0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99)  # of the quantiles in
 # merging adds no error.
 _PARTITION_SIZE, _MERGED_SIZE = 100, 1000
 
+# A sketch of many values takes as long as a quarter of the scores. Of sorted values, every eighth
+# stands for eight; half of that, 4 of 32,768, is the largest error of a rank.
+_FEWEST_SKETCHED = 4096
+
 
 @dataclass(frozen=True)
 class ColumnSummary:
@@ -123,8 +127,9 @@ def summarize(values: np.ndarray) -> dict[str, Any]:
     is_finite = np.isfinite(numbers)
     n_finite = int(is_finite.sum())
     ordered = np.sort(numbers if n_finite == len(numbers) else numbers[is_finite])
+    copies = 1 << (max(1, n_finite // _FEWEST_SKETCHED).bit_length() - 1)
     sketch = tdigest_double(_PARTITION_SIZE)
-    sketch.update(ordered)
+    sketch.update(ordered[copies // 2 :: copies])
     return {
         "n": len(numbers),
         "n_not_finite": len(numbers) - n_finite,
@@ -132,6 +137,7 @@ def summarize(values: np.ndarray) -> dict[str, Any]:
         "min": float(ordered[0]) if n_finite else None,
         "max": float(ordered[-1]) if n_finite else None,
         "sketch": base64.b64encode(sketch.serialize()).decode(),
+        "copies": copies,
     }
 
 
@@ -156,7 +162,9 @@ class MergedSummary:
 
             self._minimum = min(self._minimum, partition["min"])
             self._maximum = max(self._maximum, partition["max"])
-            self._sketch.merge(tdigest_double.deserialize(base64.b64decode(partition["sketch"])))
+            sketch = tdigest_double.deserialize(base64.b64decode(partition["sketch"]))
+            for _ in range(partition["copies"]):
+                self._sketch.merge(sketch)
 
     def result(self) -> ColumnSummary:
         """Return the summary of all partitions; its numbers are NaN if there are no values."""
