@@ -49,7 +49,7 @@ from scorewise.decompose import COMPONENTS, Decomposition
 from scorewise.detect import ood_metrics, ood_metrics_of_counts
 from scorewise.distributions import Samples
 from scorewise.rules import RuleLike, get_rule
-from scorewise.scale._blocks import RowBlocks, merge_tree
+from scorewise.scale._blocks import RowBlocks
 from scorewise.scale._measured import (
     DETECTION,
     EXPECTED,
@@ -72,6 +72,7 @@ from scorewise.scale._measured import (
     root_of_rows,
 )
 from scorewise.scale._ranks import ScoreHistogram
+from scorewise.scale._tree import computed, merge_tree
 
 _SCREENED_ROWS = 20_000  # of a sample, by which orders of measures are compared
 SAMPLE_SIZE = 1_000_000
@@ -351,7 +352,7 @@ class FirstPass:
         count = dask.delayed(accepted_rows)
         shared = dask.delayed(certificate, traverse=False)
         parts = [count(rows, shared, n_classes) for rows in self.rows]
-        accepted: np.ndarray = merge_tree(parts, add, self.split_every).compute()
+        accepted: np.ndarray = computed(merge_tree(parts, add, self.split_every))[0]
         return accepted
 
 
@@ -401,8 +402,10 @@ def _first_pass(
     }
     held = (rows, rows_out, overview, overview_out, lazy_by_loss, lazy_by_set)
     ((rows, rows_out, overview, overview_out, lazy_by_loss, lazy_by_set),) = dask.persist(held)
-    results = dask.compute(overview, overview_out, lazy_by_loss, lazy_by_set)
+    results = computed(overview, overview_out, lazy_by_loss, lazy_by_set)
     overview, overview_out, by_loss, by_set = results
+    if blocks.judges_labels and overview.agreement is not None:
+        overview.agreement.check(blocks.template.n_classes)
     measures = _screened(templates[0], own, [overview])
     measures_of_sets = []
     if overview_out is not None:
@@ -493,7 +496,7 @@ class Ranking:
             [lazy_ranked(name, self.lazy_histograms[name]) for name in names]
         )
         roots = [lazy_root(part, ranked, is_out) for parts, is_out in self.rows for part in parts]
-        root = merge_tree(roots, merge_roots, self.split_every).compute()
+        [root] = computed(merge_tree(roots, merge_roots, self.split_every))
         metrics = [self.ranked_by(name, self.histograms[name]).metric for name in names]
         values = np.array([metric.value for metric in metrics])
         contrasts = contrasts_by_root(
