@@ -279,6 +279,9 @@ def test_notes_and_page_state_what_is_from_groups_or_from_a_sample(tmp_path):
     notes = "\n".join(map(str, evaluation.notes))
     assert "count as tied, in up to 63 groups; each AULC is within" in notes
     assert "each AUROC is within" in notes
+    bounds = evaluation.ood.metrics.error_bounds
+    assert f"AUPR-out is within {bounds['aupr_out']:.2g} of that of the rows" in notes
+    assert f"AUPR-in within {bounds['aupr_in']:.2g} and FPR95 within {bounds['fpr95']:.2g}" in notes
     assert "Certificates are from a uniform random sample of 2,000 of 20,000 rows" in notes
     assert "Calibration was tested at the ends of" in notes
     assert {c.n_calibration for c in evaluation.certificates} == {2000}

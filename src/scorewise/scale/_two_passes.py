@@ -46,7 +46,7 @@ from scorewise.compare import (
     rules_for,
 )
 from scorewise.decompose import COMPONENTS, Decomposition
-from scorewise.detect import ood_metrics, ood_metrics_of_counts
+from scorewise.detect import OODMetrics, ood_metrics, ood_metrics_of_counts
 from scorewise.distributions import Samples
 from scorewise.rules import RuleLike, get_rule
 from scorewise.scale._blocks import RowBlocks
@@ -154,7 +154,7 @@ def evaluate_blocks(
     ood = None
     if blocks_out is not None:
         ood = _ood_evaluation(passed, advice_out, bootstrap)
-        remarks += ood.comparison.remarks
+        remarks += [*ood.comparison.remarks, *_remarks_on_bins(ood.metrics)]
     problems = [*problems_of(template.shape[-2], overview.checks), *dict.fromkeys(remarks)]
     assert overview.classes is not None
     assert comparison.calibration is not None
@@ -551,6 +551,18 @@ def _selective_comparison(
             "expected loss.",
         )
     return replace(comparison, calibrating=effect, remarks=remarks)
+
+
+def _remarks_on_bins(metrics: OODMetrics) -> list[str]:
+    """Return what is said of metrics of rows that share bins."""
+    bounds = metrics.error_bounds
+    if not bounds:
+        return []
+    return [
+        "Average precision and FPR95 of OOD detection count rows of nearly equal uncertainty as "
+        f"tied too: AUPR-out is within {bounds['aupr_out']:.2g} of that of the rows, AUPR-in "
+        f"within {bounds['aupr_in']:.2g} and FPR95 within {bounds['fpr95']:.2g}."
+    ]
 
 
 def _ood_evaluation(
