@@ -19,7 +19,7 @@ from scorewise import _validate as validate
 from scorewise._array import Array
 from scorewise.acquire import Preference
 from scorewise.scale._ranks import keys_of
-from scorewise.scale._tree import computed, merge_tree
+from scorewise.scale._tree import computed, merge_tree, persisted
 
 _RANKS = 1 << 22  # ranks that a task draws from
 _THRESHOLDS = 1 << 18  # scores at which all rows are counted at a time
@@ -202,11 +202,9 @@ def _rows_of_ranks(
     blocks: Sequence[Any], n_candidates: int, ranks: np.ndarray, seed: int
 ) -> np.ndarray:
     """Return the rows with these ranks, 1 for that of the largest score; ties in random order."""
-    import dask
-
     codes = [_delayed(_codes)(block) for block in blocks]
     in_order = [_delayed(np.sort)(x) for x in codes]
-    codes, in_order = dask.persist(codes, in_order)  # every pass over the rows reads them
+    codes, in_order = persisted(codes, in_order)  # every pass over the rows reads them
     code_of_rank = _order_statistics(in_order, n_candidates, n_candidates - ranks)
     wanted, n_of_each = np.unique(code_of_rank, return_counts=True)
     # Rows of one score are exchangeable: those that come first in a random order take its ranks.

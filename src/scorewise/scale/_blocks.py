@@ -10,7 +10,7 @@ import numpy as np
 
 from scorewise import _validate as validate
 from scorewise._array import is_dask
-from scorewise._fields import checked_ids
+from scorewise._fields import as_array, checked_ids
 from scorewise._inputs import InputOptions, RawPredictions, raw_members
 from scorewise._rows import RawRows, check_member_axis, class_names_of
 from scorewise._version import __version__
@@ -123,6 +123,8 @@ class RowBlocks:
             **{f"scores[{own!r}]": column for own, column in (scores or {}).items()},
         }
         parts = [_parts(column, sizes, what) for what, column in columns.items()]
+        if y is not None and not is_dask(y):
+            y = as_array(y, "labels")
         labels_of = _parts(y, sizes, "labels")
         if y is not None:
             labels_of = index_parts(y, labels_of, sizes, template, labels_are)

@@ -21,7 +21,7 @@ from scorewise.distributions import Samples
 from scorewise.errors import InvalidInput
 from scorewise.io import Predictions
 from scorewise.scale._dataset import Dataset, Partition
-from scorewise.scale._tree import computed, merge_tree
+from scorewise.scale._tree import computed, merge_tree, persisted
 
 _MOST = 1 << 16  # distinct labels that are merged, besides two for each class
 
@@ -86,8 +86,10 @@ def _distinct(values: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 
 def _keys(values: np.ndarray) -> Iterator[Key]:
-    """Yield what tells labels apart; missing values are not equal to themselves."""
-    return ((type(x), class_text(x)) for x in values.tolist())
+    """Yield what tells labels apart: 1 and 1.0 are the same, "1" and True are others."""
+    for label in values.tolist():
+        kind = next((kind for kind in (bool, str) if isinstance(label, kind)), float)
+        yield kind, class_text(label)
 
 
 @dataclass(frozen=True, eq=False)
@@ -145,7 +147,7 @@ def index_parts(
     if not is_dask(labels):
         class_of = interpret(DistinctLabels.of(labels, 0))
         return [class_of(part) for part in parts]
-    parts = list(dask.persist(*parts))
+    parts = list(persisted(*parts))
     first_rows = np.cumsum([0, *sizes[:-1]]).tolist()
     distinct, most = dask.delayed(DistinctLabels.of), _MOST + 2 * template.n_classes
     of_blocks = [

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from scorewise.errors import ScorewiseError
@@ -44,13 +45,28 @@ def computed(*tasks: Any) -> tuple[Any, ...]:
     """
     import dask
 
-    if "distributed" not in sys.modules:  # then there is no client
+    with _clear_errors():
         return tuple(dask.compute(*tasks))
+
+
+def persisted(*tasks: Any) -> tuple[Any, ...]:
+    """Return tasks whose results stay on the workers; raises as above."""
+    import dask
+
+    with _clear_errors():
+        return tuple(dask.persist(*tasks))
+
+
+@contextmanager
+def _clear_errors() -> Iterator[None]:
+    if "distributed" not in sys.modules:  # then there is no client
+        yield
+        return
     from distributed import KilledWorker
 
     try:
         with reaching_scheduler():
-            return tuple(dask.compute(*tasks))
+            yield
     except KilledWorker as error:
         raise ScorewiseError(workers_died("these rows", error)) from None
 

@@ -72,7 +72,7 @@ from scorewise.scale._measured import (
     root_of_rows,
 )
 from scorewise.scale._ranks import ScoreHistogram
-from scorewise.scale._tree import computed, merge_tree
+from scorewise.scale._tree import computed, merge_tree, persisted
 
 _SCREENED_ROWS = 20_000  # of a sample, by which orders of measures are compared
 SAMPLE_SIZE = 1_000_000
@@ -401,7 +401,7 @@ def _first_pass(
         for name in names_of_sets
     }
     held = (rows, rows_out, overview, overview_out, lazy_by_loss, lazy_by_set)
-    ((rows, rows_out, overview, overview_out, lazy_by_loss, lazy_by_set),) = dask.persist(held)
+    ((rows, rows_out, overview, overview_out, lazy_by_loss, lazy_by_set),) = persisted(held)
     results = computed(overview, overview_out, lazy_by_loss, lazy_by_set)
     overview, overview_out, by_loss, by_set = results
     if blocks.judges_labels and overview.agreement is not None:
