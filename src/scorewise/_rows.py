@@ -129,28 +129,75 @@ def _check_complete(labels: np.ndarray, locate: Callable[[int], str] = "labels[{
     """Raise if a row has no label."""
     missing = labels == UNLABELLED
     if missing.any():
-        first = int(np.argmax(missing))
-        raise InvalidInput(
-            f"{locate(first)} is missing; {int(missing.sum())} of {len(labels)} rows have no "
-            "label, and each row needs one here",
-            index=(first,),
-        )
+        raise missing_label(int(np.argmax(missing)), int(missing.sum()), len(labels), locate)
+
+
+def missing_label(
+    first: int, n_missing: int, n_rows: int, locate: Callable[[int], str] = "labels[{}]".format
+) -> InvalidInput:
+    """Return the error of rows without labels, of which ``first`` is the first."""
+    return InvalidInput(
+        f"{locate(first)} is missing; {n_missing} of {n_rows} rows have no label, and each row "
+        "needs one here",
+        index=(first,),
+    )
 
 
 def _check_numbered_from_zero(distribution: Samples | Dirichlet, labels: np.ndarray) -> None:
     """Raise if no label is 0 and the model is right if classes are numbered from 1."""
-    if len(labels) < _ROWS_TO_JUDGE or labels.min() == 0 or labels.min() == labels.max():
-        return
-    predicted = np.argmax(to_numpy(distribution.mean), axis=-1)
-    right, right_from_one = (predicted == labels).mean(), (predicted == labels - 1).mean()
-    if right_from_one > max(0.5, 2 * right):
-        k = distribution.n_classes
-        raise InvalidInput(
-            f"no label is 0, and the model predicts the labels in {percent(float(right))} of the "
-            f"rows, but in {percent(float(right_from_one))} if classes are numbered from 1",
-            Remedy("class_names", range(1, k + 1), "if they are"),
-            Remedy("labels_are", "indices", "if they are numbered from 0"),
+    if len(labels) and labels.min() > 0:
+        predicted = np.argmax(to_numpy(distribution.mean), axis=-1)
+        LabelAgreement.of(predicted, labels).check(distribution.n_classes)
+
+
+@dataclass(frozen=True)
+class LabelAgreement:
+    """How many rows have the label that the model predicts; of parts of the rows, they are added.
+
+    Attributes
+    ----------
+    n_rows : int
+    smallest, largest : int
+        Of the labels.
+    right, right_from_one : int
+        Number of rows whose label is the predicted class, and the predicted class plus one.
+    """
+
+    n_rows: int
+    smallest: int
+    largest: int
+    right: int
+    right_from_one: int
+
+    @classmethod
+    def of(cls, predicted: np.ndarray, labels: np.ndarray) -> LabelAgreement:
+        """Return the agreement of at least one row."""
+        right, right_from_one = (predicted == labels).sum(), (predicted == labels - 1).sum()
+        limits = int(labels.min()), int(labels.max())
+        return cls(len(labels), *limits, int(right), int(right_from_one))
+
+    def __add__(self, other: LabelAgreement) -> LabelAgreement:
+        return LabelAgreement(
+            self.n_rows + other.n_rows,
+            min(self.smallest, other.smallest),
+            max(self.largest, other.largest),
+            self.right + other.right,
+            self.right_from_one + other.right_from_one,
         )
+
+    def check(self, n_classes: int) -> None:
+        """Raise if no label is 0 and the model is right if classes are numbered from 1."""
+        n = self.n_rows
+        if n < _ROWS_TO_JUDGE or self.smallest == 0 or self.smallest == self.largest:
+            return
+        right, right_from_one = self.right / n, self.right_from_one / n
+        if right_from_one > max(0.5, 2 * right):
+            raise InvalidInput(
+                f"no label is 0, and the model predicts the labels in {percent(right)} of the "
+                f"rows, but in {percent(right_from_one)} if classes are numbered from 1",
+                Remedy("class_names", range(1, n_classes + 1), "if they are"),
+                Remedy("labels_are", "indices", "if they are numbered from 0"),
+            )
 
 
 def class_names_of(predictions: Samples | Dirichlet | RawRows | Predictions) -> ClassNames:

@@ -1,19 +1,27 @@
 """Evaluations of Dask arrays have the numbers of the same rows in memory."""
 
+import json
 import os
 import signal
+import sys
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, replace
 
+import cloudpickle
 import dask
 import dask.array as da
 import numpy as np
 import pytest
 from dask.callbacks import Callback
+from distributed import Client
 
 import scorewise as sw
 from cli_support import from_json, run
+from scale_support import local_cluster, process, wait_until
 from scorewise import scale
 from scorewise.compare import Evaluation
+
+cloudpickle.register_pickle_by_value(sys.modules[__name__])  # workers have no tests
 
 N = 20_000
 CHUNKS = (3000, 100, 1, 7000, 5000, 899, 4000)
@@ -271,6 +279,9 @@ def test_notes_and_page_state_what_is_from_groups_or_from_a_sample(tmp_path):
     notes = "\n".join(map(str, evaluation.notes))
     assert "count as tied, in up to 63 groups; each AULC is within" in notes
     assert "each AUROC is within" in notes
+    bounds = evaluation.ood.metrics.error_bounds
+    assert f"AUPR-out is within {bounds['aupr_out']:.2g} of that of the rows" in notes
+    assert f"AUPR-in within {bounds['aupr_in']:.2g} and FPR95 within {bounds['fpr95']:.2g}" in notes
     assert "Certificates are from a uniform random sample of 2,000 of 20,000 rows" in notes
     assert "Calibration was tested at the ends of" in notes
     assert {c.n_calibration for c in evaluation.certificates} == {2000}
@@ -374,6 +385,57 @@ def test_a_worker_that_is_killed_changes_nothing(client, tmp_path):
     assert_same_evaluation(sw.evaluate(probs, y, **QUICK), evaluation)
 
 
+def killed(block):
+    """A block whose worker runs out of memory."""
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def test_workers_that_are_killed_again_and_again_are_an_error():
+    never = da.map_blocks(killed, lazy(PROBS), dtype=float, meta=np.empty((0, 0, 0)))
+    with (
+        dask.config.set({"distributed.scheduler.allowed-failures": 0}),
+        local_cluster(1) as client,
+        client.as_current(),
+        pytest.raises(sw.ScorewiseError, match=r"died, the last at .*out of memory"),
+    ):
+        sw.evaluate(never, Y, **QUICK)
+
+
+def waiting(block, folder):
+    """A block that waits until there is a file ``go``."""
+    (folder / "held").write_text(str(os.getpid()))
+    wait_until((folder / "go").exists)
+    return block
+
+
+def test_a_lost_scheduler_is_an_error(tmp_path):
+    file = tmp_path / "scheduler.json"
+    options = ["--scheduler-file", str(file), "--host", "127.0.0.1", "--port", "0"]
+    with (
+        process("-m", "distributed.cli.dask_scheduler", *options, "--no-dashboard") as scheduler,
+        dask.config.set({"distributed.comm.timeouts.connect": "2s"}),
+        ThreadPoolExecutor(1) as threads,
+    ):
+        wait_until(lambda: file.exists() and bool(file.read_text()))
+        address = json.loads(file.read_text())["address"]
+        options = [address, "--nthreads", "1", "--no-nanny", "--no-dashboard"]
+        with process("-m", "distributed.cli.dask_worker", *options), Client(address) as client:
+            client.wait_for_workers(1)
+            held = da.map_blocks(
+                waiting, lazy(PROBS), tmp_path, dtype=float, meta=np.empty((0, 0, 0))
+            )
+
+            def evaluate():
+                with client.as_current():
+                    return sw.evaluate(held, Y, **QUICK)
+
+            run = threads.submit(evaluate)
+            wait_until(lambda: (tmp_path / "held").exists() or run.done())
+            scheduler.kill()
+            with pytest.raises(sw.ScorewiseError, match=r"scheduler was lost.*repeat the command"):
+                run.result()
+
+
 @pytest.fixture(scope="module")
 def folders(tmp_path_factory):
     """Labelled rows and out-of-distribution rows, in folders of Parquet files."""
@@ -432,6 +494,23 @@ def test_errors_name_the_file_and_the_row(wrong, message, client, tmp_path):
         sw.write_predictions(tmp_path / f"part-{i}.parquet", probs[rows], labels=y[rows])
     with pytest.raises(sw.InvalidInput, match=message):
         scale.compare_dataset(tmp_path, task_loss="log", scheduler=client, **QUICK)
+
+
+@pytest.mark.parametrize("name", ["evaluate", "compare", "certify", "calibrate", "label"])
+def test_a_worker_with_another_version_is_named(name, folders, client):
+    other = replace(scale.Dataset.of(folders[0]), version="0.0.1")
+    options = {"certify": {"max_loss": 0.5}, "label": {"n": 3}}.get(name, {})
+    with pytest.raises(sw.ScorewiseError, match=r"worker tcp.* has scorewise .*client 0\.0\.1"):
+        getattr(scale, f"{name}_dataset")(other, scheduler=client, **options)
+
+
+def test_a_worker_with_another_version_reads_no_block(client, monkeypatch):
+    monkeypatch.setattr("scorewise.scale._blocks.__version__", "0.0.1")
+    with (
+        client.as_current(),
+        pytest.raises(sw.ScorewiseError, match=r"worker tcp.* has scorewise .*client 0\.0\.1"),
+    ):
+        sw.evaluate(lazy(PROBS), Y, **QUICK)
 
 
 def test_the_commands_have_the_numbers_of_files(folders, client, tmp_path):

@@ -122,7 +122,7 @@ def test_unlabelled_row_is_named(client, tmp_path):
     y[305] = -1
     folder = write(tmp_path / "rows", probs, y)
     for fit in (calibrate_dataset, lambda *a, **o: certify_dataset(*a, max_loss=0.3, **o)):
-        with pytest.raises(sw.InvalidInput, match=r"'1.parquet': the label of row 5 .* is missing"):
+        with pytest.raises(sw.InvalidInput, match=r"'1.parquet': row 5 .*there is no label"):
             fit(folder, scheduler=client, labels_are="indices")
 
 

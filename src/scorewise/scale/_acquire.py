@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import reduce
+from functools import partial, reduce
 from itertools import accumulate, pairwise
 from typing import Any
 
@@ -18,8 +18,9 @@ import numpy as np
 from scorewise import _validate as validate
 from scorewise._array import Array
 from scorewise.acquire import Preference
+from scorewise.scale._ranks import keys_of
+from scorewise.scale._tree import computed, merge_tree, persisted
 
-_MERGED = 8  # parts that a task merges
 _RANKS = 1 << 22  # ranks that a task draws from
 _THRESHOLDS = 1 << 18  # scores at which all rows are counted at a time
 _FEW_SCORES = 1 << 16  # that may be gathered, to find some of them by their rank
@@ -52,7 +53,8 @@ def acquire_rows(
         ranks = _draw_ranks(n_candidates, n, preference, seed)
         return _rows_of_ranks(blocks, n_candidates, ranks, seed)
     best = [_delayed(_best_of_block)(block, n, preference, seed) for block in blocks]
-    chosen: BestRows = _computed(_tree(best, _delayed(merge_best), n, preference))
+    merge = partial(merge_best, n=n, preference=preference)
+    chosen: BestRows = computed(merge_tree(best, merge))[0]
     preference.check(chosen.smallest)
     return chosen.rows
 
@@ -64,20 +66,6 @@ def _delayed(function: Callable[..., Any]) -> Any:
     import dask
 
     return dask.delayed(function)
-
-
-def _computed(task: Any) -> Any:
-    import dask
-
-    return dask.compute(task)[0]
-
-
-def _tree(parts: Sequence[Any], merge: Any, *arguments: Any) -> Any:
-    """Return the task that merges all parts, a few at a time."""
-    while len(parts) > 1:
-        groups = (parts[i : i + _MERGED] for i in range(0, len(parts), _MERGED))
-        parts = [merge(group, *arguments) for group in groups]
-    return parts[0]
 
 
 @dataclass(frozen=True)
@@ -199,7 +187,8 @@ def _draw_ranks(n_candidates: int, n: int, preference: Preference, seed: int) ->
     parts = [
         draw(start, min(start + _RANKS, n_candidates + 1), n, preference, seed) for start in starts
     ]
-    chosen: BestRows = _computed(_tree(parts, _delayed(merge_best), n, preference))
+    merge = partial(merge_best, n=n, preference=preference)
+    chosen: BestRows = computed(merge_tree(parts, merge))[0]
     return chosen.rows
 
 
@@ -213,19 +202,17 @@ def _rows_of_ranks(
     blocks: Sequence[Any], n_candidates: int, ranks: np.ndarray, seed: int
 ) -> np.ndarray:
     """Return the rows with these ranks, 1 for that of the largest score; ties in random order."""
-    import dask
-
     codes = [_delayed(_codes)(block) for block in blocks]
     in_order = [_delayed(np.sort)(x) for x in codes]
-    codes, in_order = dask.persist(codes, in_order)  # every pass over the rows reads them
+    codes, in_order = persisted(codes, in_order)  # every pass over the rows reads them
     code_of_rank = _order_statistics(in_order, n_candidates, n_candidates - ranks)
     wanted, n_of_each = np.unique(code_of_rank, return_counts=True)
     # Rows of one score are exchangeable: those that come first in a random order take its ranks.
-    find, join = _delayed(_rows_with), _delayed(_joined_rows)
+    find, join = _delayed(_rows_with), partial(_joined_rows, n_of_each=n_of_each)
     parts = [
         find(block, own, wanted, n_of_each, seed) for block, own in zip(blocks, codes, strict=True)
     ]
-    rows: _ScoredRows = _computed(_tree(parts, join, n_of_each))
+    rows: _ScoredRows = computed(merge_tree(parts, join))[0]
     chosen = np.empty(len(ranks), np.int64)
     chosen[np.argsort(code_of_rank, kind="stable")] = rows.rows
     return chosen
@@ -233,9 +220,7 @@ def _rows_of_ranks(
 
 def _codes(block: _ScoreBlock) -> np.ndarray:
     """Return the scores of the rows without a label as whole numbers in the same order."""
-    bits = (block.candidate_scores() + 0.0).view(np.uint64)  # -0.0 is 0
-    sign = np.uint64(1 << 63)
-    return np.where(bits & sign, ~bits, bits | sign)
+    return keys_of(block.candidate_scores())
 
 
 def _order_statistics(in_order: Sequence[Any], n_codes: int, places: np.ndarray) -> np.ndarray:
@@ -244,8 +229,7 @@ def _order_statistics(in_order: Sequence[Any], n_codes: int, places: np.ndarray)
     ``in_order`` are tasks that return the sorted codes of each block. Each round counts the codes
     up to some thresholds, and so narrows the interval in which the code of each place is.
     """
-    count, total = _delayed(_counts_up_to), _delayed(_sum)
-    collect, join = _delayed(_codes_within), _delayed(np.concatenate)
+    count, collect = _delayed(_counts_up_to), _delayed(_codes_within)
     wanted, inverse = np.unique(places, return_inverse=True)
     # The code of a place is above low, of which and below which there are n_low codes, up to high.
     low, high = np.zeros_like(wanted, np.uint64), np.full_like(wanted, 2**64 - 1, np.uint64)
@@ -254,7 +238,8 @@ def _order_statistics(in_order: Sequence[Any], n_codes: int, places: np.ndarray)
         intervals, where = np.unique(low, return_index=True)
         if (n_high - n_low)[where].sum() <= max(_FEW_SCORES, 8 * len(wanted)):
             ends = intervals, high[where]
-            some = np.sort(_computed(_tree([collect(x, *ends) for x in in_order], join)))
+            [some] = computed(merge_tree([collect(x, *ends) for x in in_order], np.concatenate))
+            some = np.sort(some)
             high = some[np.searchsorted(some, low, "right") + wanted - n_low]
             break
         steps = max(2, _THRESHOLDS // len(intervals))
@@ -263,8 +248,7 @@ def _order_statistics(in_order: Sequence[Any], n_codes: int, places: np.ndarray)
             step[:, None] * np.arange(1, steps, dtype=np.uint64), (high[where] - intervals)[:, None]
         )
         thresholds = np.concatenate([intervals[:, None] + widths, high[where][:, None]], axis=1)
-        tasks = [count(codes, thresholds) for codes in in_order]
-        counts = _computed(_tree(tasks, total))
+        [counts] = computed(merge_tree([count(x, thresholds) for x in in_order], _sum))
         for u, (i, j) in enumerate(pairwise([*where, len(wanted)])):  # of the same interval
             first = np.searchsorted(counts[u], wanted[i:j], "right")
             rises, below = first > 0, np.maximum(first - 1, 0)

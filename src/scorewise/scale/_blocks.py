@@ -1,8 +1,8 @@
-"""Rows in blocks that are read when they are needed, and trees that reduce what comes of them."""
+"""Rows in blocks that are read when they are needed."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -10,14 +10,16 @@ import numpy as np
 
 from scorewise import _validate as validate
 from scorewise._array import is_dask
-from scorewise._fields import UNLABELLED, checked_ids
+from scorewise._fields import as_array, checked_ids
 from scorewise._inputs import InputOptions, RawPredictions, raw_members
-from scorewise._rows import RawRows, check_member_axis, class_names_of, label_indices
+from scorewise._rows import RawRows, check_member_axis, class_names_of
+from scorewise._version import __version__
 from scorewise.distributions import Samples
 from scorewise.errors import InvalidInput, Remedy
+from scorewise.scale._cluster import check_own_version
 from scorewise.scale._dataset import Dataset, Partition
-
-SPLIT_EVERY = 8  # results that are merged at a time
+from scorewise.scale._labels import index_parts, may_be_numbered_from_one, sample_chunks
+from scorewise.scale._tree import computed
 
 _BLOCK_ELEMENTS = 1 << 25  # probabilities of a file that are in memory at a time
 
@@ -62,11 +64,14 @@ class RowBlocks:
     n_rows : int
     template : Samples
         Of a single row, with the members, the classes and the dtype of all rows.
+    judges_labels : bool
+        Whether labels are refused if all rows show that classes are numbered from 1.
     """
 
     blocks: list[Any]
     n_rows: int
     template: Samples
+    judges_labels: bool
 
     @property
     def class_names(self) -> tuple[str, ...]:
@@ -88,8 +93,8 @@ class RowBlocks:
     ) -> RowBlocks:
         """Return the blocks of a Dask array (n, M, K), or of Samples of one.
 
-        Labels, ids and scores (n,) are arrays of Dask or of NumPy; errors in them and in the
-        predictions are raised when their block is computed.
+        Labels, ids and scores (n,) are arrays of Dask or of NumPy. Labels are computed and checked
+        now; errors in the others and in the predictions are raised when their block is computed.
         """
         import dask
 
@@ -109,42 +114,42 @@ class RowBlocks:
             values,
             np.ones((1, values.shape[1]), weights.dtype) if has_own_weights else weights,
         )
-        shared = dask.delayed((raw, None if has_own_weights else weights), traverse=False)
+        shared = dask.delayed(
+            (raw, None if has_own_weights else weights, __version__), traverse=False
+        )
         columns = {
             "weights": weights if has_own_weights else None,
-            "labels": y,
             "ids": ids,
             **{f"scores[{own!r}]": column for own, column in (scores or {}).items()},
         }
         parts = [_parts(column, sizes, what) for what, column in columns.items()]
+        if y is not None and not is_dask(y):
+            y = as_array(y, "labels")
+        labels_of = _parts(y, sizes, "labels")
+        if y is not None:
+            labels_of = index_parts(y, labels_of, sizes, template, labels_are)
         read = dask.delayed(_read_block)
         blocks = [
             read(
                 block,
                 shared,
                 first_row,
-                labels_are,
                 own_weights,
                 labels,
                 row_ids,
                 dict(zip(scores or (), own_scores, strict=True)),
             )
-            for block, size, first_row, own_weights, labels, row_ids, *own_scores in zip(
-                values.to_delayed().ravel(), sizes, first_rows, *parts, strict=True
+            for block, size, first_row, labels, own_weights, row_ids, *own_scores in zip(
+                values.to_delayed().ravel(), sizes, first_rows, labels_of, *parts, strict=True
             )
             if size
         ]
-        return cls(blocks, n_rows, template)
+        judges_labels = may_be_numbered_from_one(class_names_of(template), labels_are)
+        return cls(blocks, n_rows, template, judges_labels)
 
     @classmethod
     def of_dataset(
-        cls,
-        dataset: Dataset,
-        name: str,
-        *,
-        labels_are: str | None = None,
-        normalize: bool = False,
-        is_labelled: bool = True,
+        cls, dataset: Dataset, name: str, *, normalize: bool = False, is_labelled: bool = True
     ) -> RowBlocks:
         """Return the blocks of the files of a data set; large files have several.
 
@@ -159,7 +164,7 @@ class RowBlocks:
             )
         shared = dask.delayed(dataset.for_workers(), traverse=False)
         count, read = dask.delayed(_count_rows), dask.delayed(_read_rows)
-        (sizes,) = dask.compute([count(shared, part) for part in dataset.partitions])
+        (sizes,) = computed([count(shared, part) for part in dataset.partitions])
         if not (n_rows := sum(sizes)):
             raise InvalidInput(f"{name} has no rows")
         m, k = dataset.members_and_classes
@@ -167,19 +172,14 @@ class RowBlocks:
         first_rows = np.cumsum([0, *sizes[:-1]]).tolist()
         blocks = [
             read(
-                shared,
-                part,
-                start,
-                min(start + step, size),
-                first + start,
-                labels_are,
-                normalize,
-                is_labelled,
+                shared, part, start, min(start + step, size), first + start, normalize, is_labelled
             )
             for part, size, first in zip(dataset.partitions, sizes, first_rows, strict=True)
             for start in range(0, size, step)
         ]
-        return cls(blocks, n_rows, dataset.empty(1).to_samples())
+        labels_are = dataset.reading.get("labels_are")
+        judges_labels = may_be_numbered_from_one(dataset.class_names, labels_are)
+        return cls(blocks, n_rows, dataset.empty(1).to_samples(), judges_labels)
 
 
 def _count_rows(dataset: Dataset, partition: Partition) -> int:
@@ -193,24 +193,22 @@ def _read_rows(
     start: int,
     stop: int,
     first_row: int,
-    labels_are: str | None,
     normalize: bool,
     is_labelled: bool,
 ) -> RowBlock:
     """Return the rows ``start`` to ``stop`` of a file; errors name the file and the row."""
-    file = dataset.read(partition)
-    (rows,) = file.chunks(stop - start, start=start, stop=stop)
-    try:
-        samples = Samples.of(rows.raw(start, normalize), rows.weights)
-        labels = None
-        if is_labelled:
-            missing = np.flatnonzero(rows.labels == UNLABELLED)
-            if len(missing):
-                row = start + int(missing[0])
-                raise InvalidInput("there is no label, and each row needs one here", index=(row,))
-            labels = label_indices(rows, samples, None, labels_are)
-    except InvalidInput as error:
-        raise file.with_location(error) from None
+    fields = dataset.fields & {"ids"}
+    [(_, rows, samples)] = sample_chunks(
+        dataset,
+        partition,
+        normalize,
+        is_labelled=is_labelled,
+        n_rows=stop - start,
+        start=start,
+        stop=stop,
+        fields=fields,
+    )
+    labels = rows.labels if is_labelled else None
     return RowBlock(samples, first_row, labels, rows.ids, file=partition.name, row_in_file=start)
 
 
@@ -261,34 +259,17 @@ def _parts(column: Any, sizes: Sequence[int], name: str) -> list[Any]:
 
 def _read_block(
     values: np.ndarray,
-    shared: tuple[RawPredictions, Any],
+    shared: tuple[RawPredictions, Any, str],
     first_row: int,
-    labels_are: str | None,
     own_weights: Any,
-    labels: Any,
+    labels: np.ndarray | None,
     ids: Any,
     scores: dict[str, Any],
 ) -> RowBlock:
     """Return a block of a Dask array; errors number rows over all blocks."""
-    raw, weights = shared
+    raw, weights, version = shared
+    check_own_version(version)
     weights = weights if own_weights is None else own_weights
     samples = RawRows(raw.block(values, (first_row,)), weights, on_host=False).samples()
-    if labels is not None:
-        labels = label_indices(
-            None, samples, labels, labels_are, lambda i: f"labels[{first_row + i}]"
-        )
     ids = None if ids is None else checked_ids(ids, len(values))
     return RowBlock(samples, first_row, labels, ids, scores)
-
-
-def merge_tree(
-    parts: Sequence[Any], merge: Callable[[list[Any]], Any], split_every: int = SPLIT_EVERY
-) -> Any:
-    """Return what ``merge`` makes of all lazy parts, a few neighbours at a time."""
-    import dask
-
-    parts, merge_parts = list(parts), dask.delayed(merge)
-    while len(parts) > 1:
-        groups = [parts[i : i + split_every] for i in range(0, len(parts), split_every)]
-        parts = [merge_parts(group) if len(group) > 1 else group[0] for group in groups]
-    return parts[0]

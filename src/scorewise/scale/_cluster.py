@@ -229,3 +229,21 @@ def check_own_version(version: str) -> None:
             f"the worker {get_worker().address} on {platform.node()} has scorewise "
             f"{__version__}, and the client {version}; use the same environment for both"
         )
+
+
+@contextmanager
+def reaching_scheduler() -> Iterator[None]:
+    """Raise a clear error if the scheduler is lost."""
+    from asyncio import CancelledError as AsyncCancelledError
+    from concurrent.futures import CancelledError
+
+    from distributed.client import ClosedClientError
+    from distributed.comm import CommClosedError
+
+    try:
+        yield
+    except (CancelledError, AsyncCancelledError, ClosedClientError, CommClosedError) as error:
+        raise ScorewiseError(
+            f"the scheduler was lost, or has cancelled the work ({error}); start it again and "
+            "repeat the command"
+        ) from None

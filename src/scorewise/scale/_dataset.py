@@ -12,8 +12,10 @@ import numpy as np
 
 from scorewise import _validate as validate
 from scorewise._text import quoted, shape_text
+from scorewise._version import __version__
 from scorewise.errors import InvalidFile, InvalidInput
 from scorewise.io import Predictions, parquet_schema, read_parquet_file, read_predictions
+from scorewise.scale._cluster import check_own_version
 
 _VERSION_KEYS = (  # of what filesystems say about a file; the first that is there
     ("ETag", "etag", "md5Hash", "content_md5", "generation"),
@@ -61,6 +63,8 @@ class Dataset:
         Options of :func:`scorewise.read_predictions`.
     storage_options : dict
         Options of the filesystem, such as credentials. They are in no file that scorewise writes.
+    version : str
+        Of scorewise, with which the data set was made.
 
     Examples
     --------
@@ -88,6 +92,7 @@ class Dataset:
     class_names: tuple[str, ...] | None
     member_weights: np.ndarray | None = field(repr=False)
     fields: frozenset[str]
+    version: str = field(default=__version__, repr=False)
 
     @classmethod
     def of(
@@ -161,9 +166,12 @@ class Dataset:
         ------
         InvalidInput
             If it is not a Parquet file, or differs from the first in its columns.
+        ScorewiseError
+            If this is a worker that joined later, with another version of scorewise.
         """
         import pyarrow as pa
 
+        check_own_version(self.version)
         try:
             predictions = read_parquet_file(
                 partition.path,

@@ -24,10 +24,11 @@ from scorewise.distributions import Samples
 from scorewise.errors import InvalidInput, Remedy
 from scorewise.io import read_predictions
 from scorewise.rules import DEFAULT_RULES, RuleLike
-from scorewise.scale._blocks import SPLIT_EVERY, RowBlocks
+from scorewise.scale._blocks import RowBlocks
 from scorewise.scale._cluster import Scheduler, cluster
 from scorewise.scale._dataset import Dataset
 from scorewise.scale._ranks import N_BINS
+from scorewise.scale._tree import SPLIT_EVERY
 from scorewise.scale._two_passes import (
     SAMPLE_SIZE,
     Precision,

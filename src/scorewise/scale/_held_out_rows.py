@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import closing
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -22,7 +22,7 @@ from scorewise._losses import mean_in_float64
 from scorewise._numerics import evenly_spaced
 from scorewise._progress import bar
 from scorewise._random import seed_of
-from scorewise._rows import LabelledSamples, label_indices
+from scorewise._rows import LabelAgreement, LabelledSamples
 from scorewise._version import __version__
 from scorewise.abstain import (
     Policy,
@@ -34,12 +34,13 @@ from scorewise.abstain import (
 )
 from scorewise.calibrate import Calibration, fit_mean_calibration, n_rows_to_try, warn_if_unrelated
 from scorewise.decompose import COMPONENTS
-from scorewise.errors import InvalidFile, InvalidInput, Remedy
+from scorewise.errors import InvalidInput, Remedy
 from scorewise.io import read_predictions
 from scorewise.rules import RuleLike, ScoringRule, get_rule
 from scorewise.scale._cluster import Scheduler, cluster
 from scorewise.scale._dataset import Dataset, Partition
 from scorewise.scale._job import map_in_order
+from scorewise.scale._labels import check_numbering, sample_chunks
 from scorewise.scale._sample import RowSample
 
 _MOST_CERTIFIED = 1_000_000  # rows, of two numbers each
@@ -336,27 +337,6 @@ def _mixed_rows(
     return calibration.mixed_rows(first.to_samples(normalize=normalize))
 
 
-def _labelled_chunks(
-    dataset: Dataset, partition: Partition, normalize: bool
-) -> Iterator[tuple[int, LabelledSamples]]:
-    """Yield the rows of a partition, some at a time, with the number of the first."""
-    predictions = dataset.read(partition)
-    labels_are = "indices" if predictions.class_names else dataset.reading.get("labels_are")
-    for first, chunk, samples in predictions.sample_chunks(normalize=normalize, fields={"labels"}):
-        if not len(chunk):
-            continue
-
-        def locate(i: int, first: int = first) -> str:
-            return f"the label of {predictions.locate(first + i)}"
-
-        try:
-            labels = label_indices(None, samples, chunk.labels, labels_are, locate)
-        except InvalidInput as error:
-            raise InvalidFile(f"{partition.name!r}: {error.problem}", *error.remedies) from None
-        names = predictions.class_names or tuple(str(k) for k in range(samples.n_classes))
-        yield first, LabelledSamples(samples, labels, None, names)
-
-
 class _Merged:
     """A sample of all rows that are added, merged now and then."""
 
@@ -375,6 +355,15 @@ class _Merged:
         return first.merge(*others)
 
 
+@dataclass(frozen=True, eq=False)
+class _PartitionSample:
+    """The sample of a partition, how it is stored, and how often its labels are predicted."""
+
+    sample: RowSample
+    stored_as: StoredAs
+    agreement: LabelAgreement
+
+
 def _sample_of_partition(
     partition: Partition,
     dataset: Dataset,
@@ -382,20 +371,35 @@ def _sample_of_partition(
     normalize: bool,
     size: int,
     seed: int,
-) -> tuple[RowSample, StoredAs] | InvalidInput | None:
-    """Return the sample of a partition, and how it is stored; None if it has no rows.
+) -> _PartitionSample | InvalidInput | None:
+    """Return the sample of a partition; None if it has no rows.
 
     An error is returned rather than raised, as trying again would not help.
     """
     merged, stored_as = _Merged(), None
+    agreement: LabelAgreement | None = None
+    names = dataset.class_names or tuple(map(str, range(dataset.members_and_classes[1])))
     try:
-        for first, rows in _labelled_chunks(dataset, partition, normalize):
+        for first, chunk, samples in sample_chunks(dataset, partition, normalize):
+            assert chunk.labels is not None
+            rows = LabelledSamples(samples, chunk.labels, None, names)
             key = partition.number * _ROWS + first
             merged.add(RowSample.of(numbers_of(rows), size, seed, key))
-            stored_as = rows.samples.stored_as
+            stored_as = samples.stored_as
+            agreement = _added(agreement, _agreement_of(rows))
     except InvalidInput as error:
         return error
-    return None if stored_as is None else (merged.result(), stored_as)
+    if stored_as is None or agreement is None:
+        return None
+    return _PartitionSample(merged.result(), stored_as, agreement)
+
+
+def _agreement_of(rows: LabelledSamples) -> LabelAgreement:
+    return LabelAgreement.of(mean_in_float64(rows.samples).argmax(axis=-1), rows.labels)
+
+
+def _added(agreement: LabelAgreement | None, other: LabelAgreement) -> LabelAgreement:
+    return other if agreement is None else agreement + other
 
 
 def _sample_of_rows(
@@ -410,6 +414,7 @@ def _sample_of_rows(
 ) -> tuple[RowSample, StoredAs]:
     """Return the numbers of a random sample of all rows, and how the predictions are stored."""
     merged, stored_as = _Merged(), None
+    agreement: LabelAgreement | None = None
     arguments = dataset.for_workers(), numbers_of, normalize, size, seed
     with (
         bar(f"{task}: partitions", len(dataset), progress) as advance,
@@ -428,8 +433,10 @@ def _sample_of_rows(
             if isinstance(result, InvalidInput):
                 raise result
             if result is not None:
-                merged.add(result[0])
-                stored_as = result[1]
-    if stored_as is None:
+                merged.add(result.sample)
+                stored_as = result.stored_as
+                agreement = _added(agreement, result.agreement)
+    if stored_as is None or agreement is None:
         raise InvalidInput(f"{dataset.address!r} has no rows")
+    check_numbering(agreement, dataset)
     return merged.result(), stored_as

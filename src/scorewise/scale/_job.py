@@ -31,7 +31,7 @@ import json
 import pickle
 from collections import deque
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 from uuid import uuid4
@@ -46,7 +46,13 @@ from scorewise._tables import Columns, write_arrow
 from scorewise._version import __version__
 from scorewise.errors import InvalidInput, Remedy, ScorewiseError
 from scorewise.io import Predictions, predictions_of_table
-from scorewise.scale._cluster import Scheduler, check_own_version, check_scheduler, cluster
+from scorewise.scale._cluster import (
+    Scheduler,
+    check_own_version,
+    check_scheduler,
+    cluster,
+    reaching_scheduler,
+)
 from scorewise.scale._dataset import Dataset, Partition, is_local
 from scorewise.scale._store import (
     RESTART,
@@ -59,6 +65,7 @@ from scorewise.scale._store import (
     quarantine_name,
 )
 from scorewise.scale._summary import ColumnSummary, MergedSummary, summarize
+from scorewise.scale._tree import workers_died
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -168,7 +175,7 @@ class _SubmittedPartitions:
         self._completed = as_completed(loop=client.loop)
         # As bytes, since the scheduler opens what it passes on, and may have no scorewise. As a
         # task rather than scattered data: the scheduler runs it again if its worker dies.
-        with _reaching_scheduler():
+        with reaching_scheduler():
             self._shared = client.submit(
                 pickle.loads,
                 cloudpickle.dumps(call),
@@ -179,7 +186,7 @@ class _SubmittedPartitions:
 
     def size(self) -> int:
         """Return how many partitions may be submitted at a time; workers come and go."""
-        with _reaching_scheduler():
+        with reaching_scheduler():
             n_threads: int = sum(self._client.nthreads().values())
         return _PER_THREAD * max(1, n_threads)
 
@@ -190,7 +197,7 @@ class _SubmittedPartitions:
 
         packed = cloudpickle.dumps(partition)
         key = f"{self._run}-{partition.number}-{self._n_lost.get(index, 0)}"
-        with _reaching_scheduler():
+        with reaching_scheduler():
             future = self._client.submit(
                 apply, self._shared, [packed], key=key, retries=_RETRIES, pure=False
             )
@@ -204,15 +211,13 @@ class _SubmittedPartitions:
         future = next(self._completed)
         index, partition = self.submitted.pop(future)
         try:
-            with _reaching_scheduler():
+            with reaching_scheduler():
                 result = future.result()
         except KilledWorker as error:
             self._n_lost[index] = self._n_lost.get(index, 0) + 1
             if self._n_lost[index] > _LOST:
                 raise ScorewiseError(
-                    f"{partition.name!r}: all workers that computed this partition died, the "
-                    f"last at {error.last_worker.address}; usually they were out of memory: "
-                    "start workers with more memory or fewer threads, and repeat the command"
+                    f"{partition.name!r}: {workers_died('this partition', error)}"
                 ) from None
             self.submit(index, partition)
             return
@@ -224,26 +229,8 @@ class _SubmittedPartitions:
     def cancel(self) -> None:
         """Cancel what is not done, unless the scheduler is lost."""
         if self._client.status == "running":
-            with suppress(ScorewiseError), _reaching_scheduler():
+            with suppress(ScorewiseError), reaching_scheduler():
                 self._client.cancel([*self.submitted, self._shared])
-
-
-@contextmanager
-def _reaching_scheduler() -> Iterator[None]:
-    """Raise a clear error if the scheduler is lost."""
-    from asyncio import CancelledError as AsyncCancelledError
-    from concurrent.futures import CancelledError
-
-    from distributed.client import ClosedClientError
-    from distributed.comm import CommClosedError
-
-    try:
-        yield
-    except (CancelledError, AsyncCancelledError, ClosedClientError, CommClosedError) as error:
-        raise ScorewiseError(
-            f"the scheduler was lost, or has cancelled the work ({error}); start it again and "
-            "repeat the command"
-        ) from None
 
 
 @dataclass(frozen=True)

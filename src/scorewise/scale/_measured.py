@@ -10,7 +10,7 @@ import numpy as np
 
 from scorewise._array import to_numpy
 from scorewise._member_checks import MemberChecks, rows_to_compare
-from scorewise._rows import LabelledSamples
+from scorewise._rows import LabelAgreement, LabelledSamples
 from scorewise.abstain import Certificate
 from scorewise.calibrate import calibration_values
 from scorewise.compare import (
@@ -130,6 +130,7 @@ class Overview:
     actions: np.ndarray | None = None
     uncertain_rows: tuple[UncertainRow, ...] = ()
     simplex: tuple[np.ndarray, np.ndarray] | None = None
+    agreement: LabelAgreement | None = None
 
     @property
     def n_rows(self) -> int:
@@ -181,6 +182,7 @@ def measure_block(block: RowBlock, plan: Plan) -> tuple[MeasuredRows, Overview]:
             action_counts(block.labels, rows.mean, plan.loss, plan.floor),
             tuple(_numbered(row, first, block.ids) for row in uncertain_rows),
             simplex,
+            LabelAgreement.of(rows.mean.argmax(axis=-1), block.labels),
         ),
     )
 
@@ -225,10 +227,12 @@ def merge_overviews(parts: list[Overview], n_uncertain: int) -> Overview:
     }
     if first.classes is None:
         return Overview(samples, checks)
-    classes, actions = first.classes, first.actions
+    classes, actions, agreement = first.classes, first.actions, first.agreement
     for other in others:
         assert other.classes is not None
-        classes = classes + other.classes
+        assert agreement is not None
+        assert other.agreement is not None
+        classes, agreement = classes + other.classes, agreement + other.agreement
         actions = None if actions is None or other.actions is None else actions + other.actions
     uncertain_rows = sorted(
         (row for part in parts for row in part.uncertain_rows),
@@ -239,7 +243,8 @@ def merge_overviews(parts: list[Overview], n_uncertain: int) -> Overview:
     if shown:
         means, labels = zip(*shown, strict=True)
         simplex = np.concatenate(means), np.concatenate(labels)
-    return Overview(samples, checks, classes, actions, tuple(uncertain_rows[:n_uncertain]), simplex)
+    uncertain = tuple(uncertain_rows[:n_uncertain])
+    return Overview(samples, checks, classes, actions, uncertain, simplex, agreement)
 
 
 # -- histograms of all rows ------------------------------------------------------------------------

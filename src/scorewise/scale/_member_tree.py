@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import accumulate, product
+from itertools import accumulate, count, product
 from typing import Any, cast
 
 from scorewise import _validate as validate
@@ -19,9 +19,9 @@ from scorewise._members import Members
 from scorewise.accumulate import Accumulator
 from scorewise.decompose import Decompositions
 from scorewise.rules import ScoringRule
+from scorewise.scale._tree import SPLIT_EVERY, reduce_by_groups
 
 Graph = dict[tuple[Any, ...], Any]
-_SPLIT_EVERY = 8  # accumulators that a task merges
 _PER_RULE = 3  # total, aleatoric, epistemic
 
 
@@ -49,7 +49,7 @@ def decompose_members(members: Members, rules: Sequence[ScoringRule]) -> list[Ar
     from dask.base import tokenize
     from dask.highlevelgraph import HighLevelGraph
 
-    split_every = validate.whole(config.get("split_every", None) or _SPLIT_EVERY, "split_every", 2)
+    split_every = validate.whole(config.get("split_every", None) or SPLIT_EVERY, "split_every", 2)
     members = members.with_whole_rows()
     values, weights = members.raw.values, _aligned(members.weights, members.raw.values)
     template = _Template(replace(members.raw, values=None), tuple(rules))
@@ -102,7 +102,7 @@ def _tree(
     constant = f"members-{token}"  # once in the graph, and once on each worker
     graph: Graph = {(constant,): template}
     starts = [_starts(chunks) for chunks in (*row_chunks, member_chunks)]
-    roots = {}
+    roots, numbers = {}, count()
     for rows in product(*(range(len(chunks)) for chunks in row_chunks)):
         keys: list[Any] = []
         for m, n_members in enumerate(member_chunks):
@@ -116,14 +116,13 @@ def _tree(
             keys.append((f"accumulate-{token}", *place))
             block = (values.name, *place, 0)
             graph[keys[-1]] = (_accumulate, (constant,), block, of_weights, origin)
-        level = 0
-        while len(keys) > 1:
-            groups = [keys[i : i + split_every] for i in range(0, len(keys), split_every)]
-            keys = [(f"merge-{token}", level, *rows, i) for i in range(len(groups))]
-            for key, group in zip(keys, groups, strict=True):
-                graph[key] = (_merge, (constant,), group)
-            level += 1
-        roots[rows] = keys[0]
+
+        def merged(group: list[Any], rows: tuple[int, ...] = rows) -> Any:
+            key = (f"merge-{token}", *rows, next(numbers))
+            graph[key] = (_merge, (constant,), group)
+            return key
+
+        roots[rows] = reduce_by_groups(keys, merged, split_every)
     return graph, roots
 
 

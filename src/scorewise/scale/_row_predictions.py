@@ -18,6 +18,7 @@ from scorewise._member_checks import MemberChecks
 from scorewise.accumulate import Accumulator
 from scorewise.errors import InvalidInput
 from scorewise.models import SamplingOptions, make_sampler, rows_from
+from scorewise.scale._tree import computed
 
 # Models are rarely safe to call from several threads, and predict on several threads themselves.
 _one_at_a_time = Lock()
@@ -87,7 +88,7 @@ def predict_into(
         decompose(sampling, empty, into.dtype, block, *place, is_first=i == 0)
         for i, (block, place) in enumerate(zip(rows.blocks, rows.places(), strict=True))
     ]
-    results = dask.compute(*tasks)
+    results = computed(*tasks)
     into.merge_rows([part for part, _ in results])
     checks = MemberChecks()
     for _, of_block in results:
@@ -130,7 +131,7 @@ class _BlocksOfX:
         import dask
 
         partitions = self.X.index.to_delayed()  # without the columns, where these can be skipped
-        return tuple(map(int, dask.compute(*map(dask.delayed(len), partitions))))
+        return tuple(map(int, computed(*map(dask.delayed(len), partitions))))
 
     def places(self) -> list[tuple[int, str]]:
         """Return the number of each block's first row, and what messages say about it."""

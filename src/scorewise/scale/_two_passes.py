@@ -46,10 +46,10 @@ from scorewise.compare import (
     rules_for,
 )
 from scorewise.decompose import COMPONENTS, Decomposition
-from scorewise.detect import ood_metrics, ood_metrics_of_counts
+from scorewise.detect import OODMetrics, ood_metrics, ood_metrics_of_counts
 from scorewise.distributions import Samples
 from scorewise.rules import RuleLike, get_rule
-from scorewise.scale._blocks import RowBlocks, merge_tree
+from scorewise.scale._blocks import RowBlocks
 from scorewise.scale._measured import (
     DETECTION,
     EXPECTED,
@@ -72,6 +72,7 @@ from scorewise.scale._measured import (
     root_of_rows,
 )
 from scorewise.scale._ranks import ScoreHistogram
+from scorewise.scale._tree import computed, merge_tree, persisted
 
 _SCREENED_ROWS = 20_000  # of a sample, by which orders of measures are compared
 SAMPLE_SIZE = 1_000_000
@@ -153,7 +154,7 @@ def evaluate_blocks(
     ood = None
     if blocks_out is not None:
         ood = _ood_evaluation(passed, advice_out, bootstrap)
-        remarks += ood.comparison.remarks
+        remarks += [*ood.comparison.remarks, *_remarks_on_bins(ood.metrics)]
     problems = [*problems_of(template.shape[-2], overview.checks), *dict.fromkeys(remarks)]
     assert overview.classes is not None
     assert comparison.calibration is not None
@@ -351,7 +352,7 @@ class FirstPass:
         count = dask.delayed(accepted_rows)
         shared = dask.delayed(certificate, traverse=False)
         parts = [count(rows, shared, n_classes) for rows in self.rows]
-        accepted: np.ndarray = merge_tree(parts, add, self.split_every).compute()
+        accepted: np.ndarray = computed(merge_tree(parts, add, self.split_every))[0]
         return accepted
 
 
@@ -400,9 +401,11 @@ def _first_pass(
         for name in names_of_sets
     }
     held = (rows, rows_out, overview, overview_out, lazy_by_loss, lazy_by_set)
-    ((rows, rows_out, overview, overview_out, lazy_by_loss, lazy_by_set),) = dask.persist(held)
-    results = dask.compute(overview, overview_out, lazy_by_loss, lazy_by_set)
+    ((rows, rows_out, overview, overview_out, lazy_by_loss, lazy_by_set),) = persisted(held)
+    results = computed(overview, overview_out, lazy_by_loss, lazy_by_set)
     overview, overview_out, by_loss, by_set = results
+    if blocks.judges_labels and overview.agreement is not None:
+        overview.agreement.check(blocks.template.n_classes)
     measures = _screened(templates[0], own, [overview])
     measures_of_sets = []
     if overview_out is not None:
@@ -493,7 +496,7 @@ class Ranking:
             [lazy_ranked(name, self.lazy_histograms[name]) for name in names]
         )
         roots = [lazy_root(part, ranked, is_out) for parts, is_out in self.rows for part in parts]
-        root = merge_tree(roots, merge_roots, self.split_every).compute()
+        [root] = computed(merge_tree(roots, merge_roots, self.split_every))
         metrics = [self.ranked_by(name, self.histograms[name]).metric for name in names]
         values = np.array([metric.value for metric in metrics])
         contrasts = contrasts_by_root(
@@ -548,6 +551,18 @@ def _selective_comparison(
             "expected loss.",
         )
     return replace(comparison, calibrating=effect, remarks=remarks)
+
+
+def _remarks_on_bins(metrics: OODMetrics) -> list[str]:
+    """Return what is said of metrics of rows that share bins."""
+    bounds = metrics.error_bounds
+    if not bounds:
+        return []
+    return [
+        "Average precision and FPR95 of OOD detection count rows of nearly equal uncertainty as "
+        f"tied too: AUPR-out is within {bounds['aupr_out']:.2g} of that of the rows, AUPR-in "
+        f"within {bounds['aupr_in']:.2g} and FPR95 within {bounds['fpr95']:.2g}."
+    ]
 
 
 def _ood_evaluation(

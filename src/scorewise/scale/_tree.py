@@ -1,0 +1,80 @@
+"""Trees that reduce the results of many tasks, and their computation."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+from scorewise.errors import ScorewiseError
+from scorewise.scale._cluster import reaching_scheduler
+
+SPLIT_EVERY = 8  # results that are merged at a time
+
+Part = TypeVar("Part")
+
+
+def reduce_by_groups(
+    parts: Sequence[Part], merge: Callable[[list[Part]], Part], split_every: int = SPLIT_EVERY
+) -> Part:
+    """Return what is left when neighbours are merged a few at a time, again and again."""
+    parts = list(parts)
+    while len(parts) > 1:
+        groups = [parts[i : i + split_every] for i in range(0, len(parts), split_every)]
+        parts = [merge(group) if len(group) > 1 else group[0] for group in groups]
+    return parts[0]
+
+
+def merge_tree(
+    parts: Sequence[Any], merge: Callable[[list[Any]], Any], split_every: int = SPLIT_EVERY
+) -> Any:
+    """Return the task whose result is what ``merge`` makes of the results of all tasks."""
+    import dask
+
+    return reduce_by_groups(parts, dask.delayed(merge), split_every)
+
+
+def computed(*tasks: Any) -> tuple[Any, ...]:
+    """Return the results of tasks, from the current scheduler of Dask.
+
+    Raises
+    ------
+    ScorewiseError
+        If several workers died while they computed a task, or the scheduler is lost.
+    """
+    import dask
+
+    with _clear_errors():
+        return tuple(dask.compute(*tasks))
+
+
+def persisted(*tasks: Any) -> tuple[Any, ...]:
+    """Return tasks whose results stay on the workers; raises as above."""
+    import dask
+
+    with _clear_errors():
+        return tuple(dask.persist(*tasks))
+
+
+@contextmanager
+def _clear_errors() -> Iterator[None]:
+    if "distributed" not in sys.modules:  # then there is no client
+        yield
+        return
+    from distributed import KilledWorker
+
+    try:
+        with reaching_scheduler():
+            yield
+    except KilledWorker as error:
+        raise ScorewiseError(workers_died("these rows", error)) from None
+
+
+def workers_died(what: str, error: Any) -> str:
+    """Return what to do about distributed's KilledWorker."""
+    return (
+        f"all workers that computed {what} died, the last at {error.last_worker.address}; usually "
+        "they were out of memory: start workers with more memory or fewer threads, and repeat the "
+        "command"
+    )
