@@ -22,7 +22,7 @@ RULES = {
     "zero-one": sw.rules.zero_one,
     "top-k:2": sw.rules.top_k(2),
 }
-DECISIONS = {"zero-one", "top-k:2"}
+DECISIONS = ("zero-one", "top-k:2")
 # The even spread has the least epistemic uncertainty under these.
 JOINTLY_CONVEX = {"log", "brier", "tsallis:1.5", *DECISIONS}
 TOLERANCE = 1e-12  # rounding in float64

@@ -186,3 +186,24 @@ def test_files_in_the_order_of_their_labels_are_valid(chunk, client, tmp_path):
     assert str(comparison) == str(sw.compare(probs, y, **QUICK))
     policy = scale.certify_dataset(folder, max_loss=0.6, scheduler=client, progress=False)
     assert policy.certificate == sw.certify(probs, y, max_loss=0.6).certificate
+
+
+def test_folders_ask_whether_numbers_are_names_or_indices(tmp_path):
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    probs = np.full((4, 1, 3), 1 / 3).reshape(4, -1)
+    folder = tmp_path / "rows"
+    folder.mkdir()
+    for name, labels in {"a": [0, 1, 2, 1], "b": [1, 2, 1, 2]}.items():
+        columns = {f"probs_0_{k}": probs[:, k] for k in range(3)}
+        pq.write_table(pa.table({**columns, "labels": labels}), folder / f"{name}.parquet")
+    for function in (scale.evaluate_dataset, scale.calibrate_dataset):
+        with pytest.raises(sw.InvalidInput, match=r"whether they are names or indices.*labels_are"):
+            function(folder, class_names=[1, 2, 3])
+    for options in (
+        {"class_names": [1, 2, 3], "labels_are": "indices"},
+        {"class_names": ["ant", "bee", "cat"]},
+        {},
+    ):
+        scale.Dataset.of(folder, **options).require_labels()

@@ -24,6 +24,7 @@ from scorewise._text import quoted
 from scorewise.errors import InvalidFile, InvalidInput, Remedy
 from scorewise.io._columns import (
     ColumnGrid,
+    are_numbers,
     labels_from,
     member_columns,
     no_predictions,
@@ -114,6 +115,7 @@ class ArrowSource:
         self.member_weights = None if weights is None else checked_weights(weights, (0, m, k))
         self.dtype = self._columns.dtype
         self.fields = self._columns.fields
+        self.labels_depend_on_all_rows = self._columns.labels_depend_on_all_rows
         self.row_group_starts: Sequence[int] = self._ends[:-1].tolist()
 
     def predictions(self) -> Predictions:
@@ -273,6 +275,10 @@ class ColumnDecoder:
             self._weights = [others["weights"]]
         is_own = options.labels is None and options.labels_are is None
         self._stored_labels_are = labels_are if is_own else options.labels_are
+        has_numbers = self._labels is not None and not _is_text(schema.field(self._labels).type)
+        self.labels_depend_on_all_rows = (
+            has_numbers and self._stored_labels_are is None and are_numbers(self.class_names)
+        )
         self._different_labels = different_labels
 
     @cached_property

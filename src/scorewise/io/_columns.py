@@ -369,10 +369,11 @@ def labels_from(
 ) -> np.ndarray:
     """Return class indices; if classes are numbered from 1 in the columns, labels are too."""
     is_text = any(isinstance(label, str) for label in labels.tolist())
-    if first_class and labels_are != "indices" and not is_text and not _are_numbers(names):
+    if first_class and labels_are != "indices" and not is_text and not are_numbers(names):
         names, labels_are = tuple(str(k + first_class) for k in range(shape[-1])), "names"
     return checked_labels(labels, shape, names, locate, labels_are=labels_are)
 
 
-def _are_numbers(names: ClassNames) -> bool:
+def are_numbers(names: ClassNames) -> bool:
+    """Return whether the names of classes are whole numbers, which labels may be too."""
     return names is not None and all(name.lstrip("-").isdecimal() for name in names)

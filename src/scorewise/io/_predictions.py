@@ -255,6 +255,11 @@ class Predictions(TextInNotebooks):
         return self._field("labels")
 
     @property
+    def labels_depend_on_all_rows(self) -> bool:
+        """Whether numbers in a file are names or indices of classes, as all its rows decide."""
+        return getattr(self.source, "labels_depend_on_all_rows", False)
+
+    @property
     def has_ambiguous_labels(self) -> bool:
         """Whether indices in a file could be read as names of classes, or −1 as a class."""
         return "labels" in self.fields and (self.class_names is not None or self.shape[-1] == 2)

@@ -15,7 +15,7 @@ from scorewise._inputs import InputOptions, RawPredictions, raw_members
 from scorewise._rows import RawRows, check_member_axis, class_names_of
 from scorewise._version import __version__
 from scorewise.distributions import Samples
-from scorewise.errors import InvalidInput, Remedy
+from scorewise.errors import InvalidInput
 from scorewise.scale._cluster import check_own_version
 from scorewise.scale._dataset import Dataset, Partition
 from scorewise.scale._labels import index_parts, may_be_numbered_from_one, sample_chunks
@@ -157,11 +157,8 @@ class RowBlocks:
         """
         import dask
 
-        if is_labelled and "labels" not in dataset.fields:
-            raise InvalidInput(
-                f"the {name} have no labels",
-                Remedy("labels", ..., "the name of the column with the labels"),
-            )
+        if is_labelled:
+            dataset.require_labels()
         shared = dask.delayed(dataset.for_workers(), traverse=False)
         count, read = dask.delayed(_count_rows), dask.delayed(_read_rows)
         (sizes,) = computed([count(shared, part) for part in dataset.partitions])

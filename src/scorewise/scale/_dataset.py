@@ -13,7 +13,7 @@ import numpy as np
 from scorewise import _validate as validate
 from scorewise._text import quoted, shape_text
 from scorewise._version import __version__
-from scorewise.errors import InvalidFile, InvalidInput
+from scorewise.errors import InvalidFile, InvalidInput, Remedy
 from scorewise.io import Predictions, parquet_schema, read_parquet_file, read_predictions
 from scorewise.scale._cluster import check_own_version
 
@@ -92,6 +92,7 @@ class Dataset:
     class_names: tuple[str, ...] | None
     member_weights: np.ndarray | None = field(repr=False)
     fields: frozenset[str]
+    labels_depend_on_all_rows: bool = field(repr=False)
     version: str = field(default=__version__, repr=False)
 
     @classmethod
@@ -142,6 +143,7 @@ class Dataset:
             first.class_names,
             first.member_weights,
             first.fields,
+            first.labels_depend_on_all_rows,
         )
 
     def __repr__(self) -> str:
@@ -151,6 +153,20 @@ class Dataset:
 
     def __len__(self) -> int:
         return len(self.partitions)
+
+    def require_labels(self) -> None:
+        """Raise if there are no labels, or if each file could read them in another way."""
+        name = self.partitions[0].name
+        if "labels" not in self.fields:
+            remedy = Remedy("labels", ..., "the name of the column with the labels")
+            raise InvalidInput(f"{name!r} has no labels", remedy)
+        if self.labels_depend_on_all_rows and len(self.partitions) > 1:
+            raise InvalidInput(
+                f"labels in {name!r} are numbers, and so are the names of the classes; whether "
+                "they are names or indices cannot be seen in each file of a folder",
+                Remedy("labels_are", "names"),
+                Remedy("labels_are", "indices", "if 0 is the first class"),
+            )
 
     @property
     def filesystem(self) -> Any:

@@ -34,7 +34,7 @@ from scorewise.abstain import (
 )
 from scorewise.calibrate import Calibration, fit_mean_calibration, n_rows_to_try, warn_if_unrelated
 from scorewise.decompose import COMPONENTS
-from scorewise.errors import InvalidInput, Remedy
+from scorewise.errors import InvalidInput
 from scorewise.io import read_predictions
 from scorewise.rules import RuleLike, ScoringRule, get_rule
 from scorewise.scale._cluster import Scheduler, cluster
@@ -283,11 +283,7 @@ def _labelled_dataset(
     if not isinstance(dataset, Dataset):
         reading["storage_options"] = storage_options
     source = Dataset.of(dataset, **reading)
-    if "labels" not in source.fields:
-        raise InvalidInput(
-            f"{source.partitions[0].name!r} has no labels",
-            Remedy("labels", ..., "the column with the labels"),
-        )
+    source.require_labels()
     return source
 
 
