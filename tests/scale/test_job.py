@@ -81,7 +81,7 @@ import scale_support as support
 from scorewise.scale import Dataset, write_partitions
 if __name__ == "__main__":
     work = support.held_scores(Path({gate!r}), {held})
-    write_partitions(Dataset.of({source!r}), work, {out!r}, scheduler="local:1")
+    write_partitions(Dataset.of({source!r}), work, {out!r}, scheduler={scheduler!r})
 """
 
 
@@ -90,7 +90,7 @@ def test_a_run_is_resumed_when_its_client_was_killed(tmp_path, dataset, client, 
     tests = str(Path(__file__).parent.parent)
     where = {"gate": str(gate), "source": dataset.address, "out": str(out)}
     script = tmp_path / "client.py"
-    script.write_text(CLIENT.format(tests=tests, held=HELD, **where))
+    script.write_text(CLIENT.format(tests=tests, held=HELD, scheduler="local:1", **where))
     with process(str(script)):
         held_process(gate)
     finished = stamps(out)
@@ -127,6 +127,62 @@ def test_a_lost_scheduler_is_an_error_and_the_run_is_resumed(
                 run.result()
     n_finished = len(stamps(out))
     assert scored(dataset, out, client).resumed == n_finished > 0
+    assert contents(out) == undisturbed
+
+
+@pytest.mark.parametrize("still_runs", [True, False])
+def test_a_task_of_a_killed_run_writes_nothing_over_a_newer_run(tmp_path, client, still_runs):
+    source, out, fresh = write_dataset(tmp_path / "in"), tmp_path / "out", tmp_path / "fresh"
+    old_gate, new_gate = tmp_path / "old", tmp_path / "new"
+    first = source / "day-0.parquet"
+    first.rename(tmp_path / first.name)  # so that day-1 is partition 0
+    script = tmp_path / "client.py"
+    tests = str(Path(__file__).parent.parent)
+    where = {"gate": str(old_gate), "source": str(source), "out": str(out)}
+    with local_cluster(1) as remote:
+        address = remote.scheduler.address
+        script.write_text(CLIENT.format(tests=tests, held=1, scheduler=address, **where))
+        with process(str(script)):
+            held_process(old_gate)
+
+        (tmp_path / first.name).rename(first)  # and now day-0 is
+        with ThreadPoolExecutor(1) as threads:
+            work = held_scores(new_gate, 7)
+            run = threads.submit(write_partitions, Dataset.of(source), work, out, scheduler=client)
+            held_process(new_gate, run)
+            wait_until((out / "_manifest/part-00000.json").exists)
+            if not still_runs:
+                let_go(new_gate)
+                run.result()
+            let_go(old_gate)
+            assert remote.submit(int, 7).result() == 7  # the only thread has ended its task
+            let_go(new_gate)
+            assert run.result().n_partitions == N_PARTITIONS
+    scored(Dataset.of(source), fresh, client)
+    assert contents(out) == contents(fresh)
+
+
+@pytest.mark.parametrize("change", ["replaced", "removed"])
+def test_an_entry_that_another_process_changes_during_a_run_is_an_error(
+    tmp_path, dataset, client, undisturbed, change
+):
+    out, gate = tmp_path / "out", tmp_path / "gate"
+    first, second = (out / "_manifest" / f"part-0000{i}.json" for i in range(2))
+    with ThreadPoolExecutor(1) as threads:
+        work = held_scores(gate, N_PARTITIONS - 1)
+        run = threads.submit(write_partitions, dataset, work, out, scheduler=client)
+        held_process(gate, run)
+        wait_until(lambda: len(stamps(out)) == N_PARTITIONS - 1)
+        wait_until(lambda: len([*out.glob("_manifest/part-*.json")]) == N_PARTITIONS - 1)
+        if change == "replaced":
+            first.write_bytes(second.read_bytes())
+        else:
+            first.unlink()
+        let_go(gate)
+        with pytest.raises(sw.ScorewiseError, match=r"part-00000\.json'.*repeat the command"):
+            run.result()
+    assert not (out / "_manifest/summary.json").exists()
+    assert scored(dataset, out, client).resumed == N_PARTITIONS - 1
     assert contents(out) == undisturbed
 
 

@@ -23,6 +23,10 @@ with these settings from this version of the input, and the digest of the output
 entry, then the task returns the entry. Otherwise it computes the output and writes it, then the
 entry. A task can be run twice, by two workers at once, or after a crash of anything: the output is
 the same. So there is no other code for resuming.
+
+Workers may still compute tasks of a run whose client was killed. In a newer run, the same number
+can mean another file. So each run puts a token in the folder, and a task checks before it puts a
+file in place that the token is that of its run. The client reads all entries again at the end.
 """
 
 from __future__ import annotations
@@ -31,6 +35,7 @@ import json
 import pickle
 from collections import deque
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
@@ -68,6 +73,7 @@ ON_BAD_ROWS = ("fail", "quarantine")
 _RETRIES = 3  # of a task that raised, such as for a network that was down
 _LOST = 3  # times that a partition is submitted again after its workers died
 _PER_THREAD = 3  # partitions that are submitted at a time
+_READERS = 16  # threads that read entries
 _SHOWN = 3  # files of a message
 _AHEAD = 256  # partitions by which the fastest may be ahead of the slowest, at least
 
@@ -359,27 +365,45 @@ def write_partitions(
                 RESTART,
             )
         earlier = {*store.prepare(names, settings, restart=restart, n_partitions=n_partitions)}
-        recipe = _Recipe(
-            dataset.for_workers(), work, store, json.loads(dumps(settings)), on_bad_rows
-        )
         merged = _MergedEntries(work.names)
         with (
+            store.run() as token,
             cluster(scheduler) as client,
             bar(f"{task}: partitions", n_partitions, progress) as advance,
-            closing(
-                map_in_order(
-                    client, _run, dataset.partitions, recipe, task=task, on_done=lambda: advance(1)
-                )
-            ) as entries,
         ):
-            for partition, entry in entries:
-                if isinstance(entry, BaseException):
-                    raise entry
-                merged.add(entry, is_resumed=entry.pop("exists") and partition.number in earlier)
-        result = merged.result(store.shown, tuple(_with_partition(columns, 0)))
-        store.write_json(SUMMARY, _summary(result))
+            recipe = _Recipe(
+                dataset.for_workers(), work, store, json.loads(dumps(settings)), on_bad_rows, token
+            )
+            entries = map_in_order(
+                client, _run, dataset.partitions, recipe, task=task, on_done=lambda: advance(1)
+            )
+            with closing(entries):
+                for partition, entry in entries:
+                    if isinstance(entry, BaseException):
+                        raise entry
+                    is_resumed = entry["exists"] and partition.number in earlier
+                    merged.add(entry, is_resumed=is_resumed)
+            _check_entries(store, merged.digests)
+            result = merged.result(store.shown, tuple(_with_partition(columns, 0)))
+            store.write_json(SUMMARY, _summary(result))
         store.flush()
     return result
+
+
+def _check_entries(store: Store, digests: Mapping[int, str]) -> None:
+    """Raise unless the entries of the folder, by partition, are those that were merged.
+
+    A task of an earlier run may have passed its own check just before this run began.
+    """
+    with ThreadPoolExecutor(_READERS) as threads:
+        entries = threads.map(store.read_json, map(entry_name, digests))
+        for (number, digest), entry in zip(digests.items(), entries, strict=True):
+            if not isinstance(entry, dict) or entry.get("sha256") != digest:
+                raise ScorewiseError(
+                    f"{entry_name(number)!r} in {store.shown!r} was changed or removed by another "
+                    "process while this run wrote to the folder, such as by a worker of a run that "
+                    "was killed; repeat the command to compute what was changed again"
+                )
 
 
 def _check_not_in_input(store: Store, dataset: Dataset) -> None:
@@ -392,7 +416,13 @@ def _check_not_in_input(store: Store, dataset: Dataset) -> None:
 
 
 class _MergedEntries:
-    """The summary of all partitions, whose entries are added in their order."""
+    """The summary of all partitions, whose entries are added in their order.
+
+    Attributes
+    ----------
+    digests : dict of int to str
+        The digest of the entry of each partition.
+    """
 
     def __init__(self, names: Sequence[str]) -> None:
         self._names = names
@@ -401,9 +431,11 @@ class _MergedEntries:
         self._counts: dict[str, np.ndarray] = {}
         self._n_rows = self._n_partitions = self._n_resumed = 0
         self._quarantined: list[dict[str, Any]] = []
+        self.digests: dict[int, str] = {}
 
     def add(self, entry: Mapping[str, Any], *, is_resumed: bool) -> None:
         """Add the entry of the next partition."""
+        self.digests[entry["partition"]] = entry["sha256"]
         self._n_partitions += bool(entry["files"])  # there is none where the input is corrupt
         self._n_resumed += is_resumed
         self._n_rows += entry["rows"]
@@ -485,6 +517,7 @@ class _Recipe:
     store: Store
     settings: Mapping[str, Any]
     on_bad_rows: str
+    token: str  # of the run
 
 
 def _run(partition: Partition, recipe: _Recipe) -> dict[str, Any] | ScorewiseError:
@@ -524,7 +557,10 @@ class _PartitionTask:
         """Return the entry, if its files are there and undamaged; None if there is work to do."""
         partition = self._partition
         entry: Any = self._store.read_json(entry_name(partition.number))
-        if not isinstance(entry, dict) or entry.pop("sha256", None) != digest_of(entry):
+        if not isinstance(entry, dict):
+            return None
+        content = {name: value for name, value in entry.items() if name != "sha256"}
+        if entry.get("sha256") != digest_of(content):
             return None
         is_same = (entry["input"], entry["input_version"], entry["settings_sha256"]) == (
             partition.name,
@@ -554,6 +590,7 @@ class _PartitionTask:
                 quarantine = {"rows": len(rows.bad), "file": name}
         except _CannotBeRead as error:
             quarantine = {"rows": 0, "reason": str(error)}
+        self._check_is_current()
         stale = {output_name(number), quarantine_name(number)} - {*files}
         self._store.remove(sorted(stale))
         entry = {
@@ -566,14 +603,18 @@ class _PartitionTask:
             **numbers.result(),
         }
         entry = dict(json.loads(dumps(entry)))
-        self._check_is_current()
-        self._store.write_json(entry_name(number), entry | {"sha256": digest_of(entry)})
+        entry["sha256"] = digest_of(entry)
+        with self._store.writing(entry_name(number)) as path:
+            path.write_text(dumps(entry, indent=1) + "\n", encoding="utf-8")
+            self._check_is_current()
         return entry
 
     def _check_is_current(self) -> None:
-        """Raise if another run has begun with other settings since this one was stopped."""
-        if not self._store.has_settings(self._recipe.settings):
-            raise ScorewiseError(f"another run has begun to write to {self._store.shown!r}")
+        """Raise if the run of this task has ended, or another has begun since it was killed."""
+        if not self._store.has_run(self._recipe.token):
+            raise ScorewiseError(
+                f"the run that this task belongs to no longer writes to {self._store.shown!r}"
+            )
 
     # -- outputs -----------------------------------------------------------------------------------
 
@@ -619,7 +660,9 @@ class _PartitionTask:
             table = table.append_column(column, pa.array(values))
         with self._store.writing(name) as path:
             pq.write_table(table, path)
-            return file_digest(path)
+            digest = file_digest(path)
+            self._check_is_current()
+        return digest
 
 
 def _with_partition(columns: Columns, number: int) -> dict[str, np.ndarray]:
