@@ -7,7 +7,9 @@ import json
 import os
 import signal
 import sys
+import warnings
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -206,6 +208,30 @@ def test_a_task_is_tried_again_when_the_system_fails(tmp_path, dataset, client, 
 
 
 @dataclass(frozen=True)
+class Divides(HeldScores):
+    """Scores that cannot be computed for one partition, which counts how often it is tried."""
+
+    def columns(self, chunk: Any, first_row: int) -> Any:
+        if chunk.ids[0].startswith(f"{self.partition}-"):
+            with (self.folder / "tried").open("a") as file:
+                file.write("1")
+            return 1 / 0
+        return self.scores.columns(chunk, first_row)
+
+
+def test_an_error_of_the_work_names_the_partition_and_is_not_tried_again(tmp_path, dataset, client):
+    held = held_scores(tmp_path / "gate", 6)
+    work = Divides(held.folder, 6, held.scores)
+    message = r"^'day-6\.parquet': ZeroDivisionError: division by zero$"
+    with pytest.raises(sw.ScorewiseError, match=message) as raised:
+        write_partitions(dataset, work, tmp_path / "out", scheduler=client)
+    cause = raised.value.__cause__
+    assert isinstance(cause, ZeroDivisionError)
+    assert "return 1 / 0" in "".join(cause.__notes__)
+    assert (tmp_path / "gate/tried").read_text() == "1"
+
+
+@dataclass(frozen=True)
 class Deadly(HeldScores):
     """Scores of which one partition kills its worker."""
 
@@ -362,6 +388,16 @@ def test_outputs_cannot_be_in_the_input_nor_around_it(tmp_path, client, place):
         scored(Dataset.of(source), (source / place).resolve(), client)
 
 
+@pytest.mark.parametrize("linked", ["output", "input"])
+def test_outputs_cannot_be_in_the_input_by_a_link(tmp_path, client, linked):
+    source, link = write_dataset(tmp_path / "in"), tmp_path / "link"
+    link.symlink_to(source, target_is_directory=True)
+    folders = (source, link / "out") if linked == "output" else (link, source / "out")
+    with pytest.raises(sw.InvalidInput, match="holds, the input"):
+        scored(Dataset.of(folders[0]), folders[1], client)
+    assert len(contents(source)) == N_PARTITIONS
+
+
 def test_a_folder_with_the_suffix_of_a_file_is_refused(tmp_path, dataset, client):
     with pytest.raises(sw.InvalidInput, match="is the name of a file"):
         scored(dataset, tmp_path / "U.parquet", client)
@@ -415,6 +451,25 @@ def test_two_runs_cannot_write_to_one_folder_where_the_system_has_no_locks(
 def number_of(partition: Any) -> int:
     """What tests compute of a partition."""
     return int(partition.number)
+
+
+def test_a_warning_says_once_that_all_workers_are_gone(dataset, monkeypatch):
+    monkeypatch.setattr("scorewise.scale._job._CHECK_EVERY", 0.1)
+    partitions = dataset.partitions * 4
+    with (
+        local_cluster(1, processes=False) as client,
+        closing(map_in_order(client, number_of, partitions)) as results,
+        warnings.catch_warnings(record=True, action="always") as warned,
+        ThreadPoolExecutor(1) as threads,
+    ):
+        first, _ = next(results)
+        client.cluster.scale(0)
+        wait_until(lambda: not client.nthreads())
+        rest = threads.submit(list, results)
+        wait_until(lambda: len(warned) > 0)
+        client.cluster.scale(1)
+        assert [first, *(partition for partition, _ in rest.result())] == [*partitions]
+    assert ["has no workers; waiting for one" in str(x.message) for x in warned] == [True]
 
 
 def test_the_scheduler_holds_few_partitions_at_a_time(dataset):

@@ -33,11 +33,14 @@ from __future__ import annotations
 
 import json
 import pickle
+import time
+import traceback
 from collections import deque
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 from uuid import uuid4
 
@@ -51,8 +54,14 @@ from scorewise._tables import Columns, write_arrow
 from scorewise._version import __version__
 from scorewise.errors import InvalidInput, Remedy, ScorewiseError
 from scorewise.io import Predictions, predictions_of_table
-from scorewise.scale._cluster import Scheduler, check_own_version, check_scheduler, cluster
-from scorewise.scale._dataset import Dataset, Partition, is_local
+from scorewise.scale._cluster import (
+    Scheduler,
+    check_own_version,
+    check_scheduler,
+    cluster,
+    warn_of_no_workers,
+)
+from scorewise.scale._dataset import Dataset, Partition, is_local, open_filesystem
 from scorewise.scale._store import (
     RESTART,
     SETTINGS,
@@ -73,6 +82,7 @@ ON_BAD_ROWS = ("fail", "quarantine")
 _RETRIES = 3  # of a task that raised, such as for a network that was down
 _LOST = 3  # times that a partition is submitted again after its workers died
 _PER_THREAD = 3  # partitions that are submitted at a time
+_CHECK_EVERY = 5.0  # seconds between looks for workers, where nothing is done
 _READERS = 16  # threads that read entries
 _SHOWN = 3  # files of a message
 _AHEAD = 256  # partitions by which the fastest may be ahead of the slowest, at least
@@ -132,7 +142,8 @@ def map_in_order(
     Raises
     ------
     ScorewiseError
-        If several workers died while they computed a partition, or the scheduler is lost.
+        If the function raised an error, which is the cause, several workers died while they
+        computed a partition, or the scheduler is lost. Only errors of the system are tried again.
     """
     waiting = deque(enumerate(partitions))
     results: dict[int, Any] = {}  # those that are done before an earlier one
@@ -169,6 +180,7 @@ class _SubmittedPartitions:
 
         self._client = client
         self._run = f"scorewise-{task}-{uuid4().hex[:8]}"
+        self._had_workers = False  # since the last warning that there are none
         self._n_lost: dict[int, int] = {}  # times that the workers of a partition died
         self.submitted: dict[Any, tuple[int, Partition]] = {}
         self._completed = as_completed(loop=client.loop)
@@ -187,6 +199,7 @@ class _SubmittedPartitions:
         """Return how many partitions may be submitted at a time; workers come and go."""
         with _reaching_scheduler():
             n_threads: int = sum(self._client.nthreads().values())
+        self._had_workers |= n_threads > 0
         return _PER_THREAD * max(1, n_threads)
 
     def submit(self, index: int, partition: Partition) -> None:
@@ -207,7 +220,7 @@ class _SubmittedPartitions:
         """Yield the index and the result of a partition that is done; none if its workers died."""
         from distributed import KilledWorker
 
-        future = next(self._completed)
+        future = self._next_done()
         index, partition = self.submitted.pop(future)
         try:
             with _reaching_scheduler():
@@ -224,8 +237,32 @@ class _SubmittedPartitions:
             return
         except OSError as error:
             raise OSError(f"{partition.name!r}: {error}; repeat the command") from error
+        except ScorewiseError:  # the scheduler is lost
+            raise
+        except Exception as error:
+            raise ScorewiseError(f"{partition.name!r}: {_text_of(error)}") from error
+        if isinstance(result, _Raised):
+            if isinstance(result.error, ScorewiseError):
+                raise result.error
+            raise ScorewiseError(f"{partition.name!r}: {result.text}") from result.error
         self._n_lost.pop(index, None)
         yield index, result
+
+    def _next_done(self) -> Any:
+        """Wait for a future that is done; warn once if all workers are gone and none returns."""
+        look_at, had_none = time.monotonic() + _CHECK_EVERY, False
+        while not self._completed.has_ready():
+            with self._completed.thread_condition:
+                self._completed.thread_condition.wait(timeout=0.1)
+            if time.monotonic() < look_at:
+                continue
+            with _reaching_scheduler():
+                has_none = not self._client.nthreads()
+            if has_none and had_none and self._had_workers:  # a restart takes less than that
+                warn_of_no_workers(self._client)
+            self._had_workers = not has_none or (self._had_workers and not had_none)
+            look_at, had_none = time.monotonic() + _CHECK_EVERY, has_none
+        return next(self._completed)
 
     def cancel(self) -> None:
         """Cancel what is not done, unless the scheduler is lost."""
@@ -260,7 +297,39 @@ class _Call:
     arguments: tuple[Any, ...]
 
     def __call__(self, packed: bytes) -> Any:
-        return self.function(pickle.loads(packed), *self.arguments)
+        """Return the result, or the error if trying again would not help."""
+        try:
+            return self.function(pickle.loads(packed), *self.arguments)
+        except (OSError, MemoryError):
+            raise
+        except Exception as error:
+            return _Raised(_text_of(error), _picklable(error))
+
+
+@dataclass(frozen=True)
+class _Raised:
+    """The error of a call, which is returned so that Dask does not try again."""
+
+    text: str
+    error: Exception
+
+
+def _picklable(error: Exception) -> Exception:
+    """Return the error, or one that can be sent, with the traceback on the worker as a note."""
+    import cloudpickle
+
+    note = "On the worker:\n" + "".join(traceback.format_exception(error))
+    with suppress(Exception):
+        error.add_note(note)
+        if type(pickle.loads(cloudpickle.dumps(error))) is type(error):
+            return error
+    other = RuntimeError(_text_of(error))
+    other.add_note(note)
+    return other
+
+
+def _text_of(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}".rstrip(": ")
 
 
 # -- on the client: outputs ------------------------------------------------------------------------
@@ -407,12 +476,18 @@ def _check_entries(store: Store, digests: Mapping[int, str]) -> None:
 
 
 def _check_not_in_input(store: Store, dataset: Dataset) -> None:
-    out, source = f"{store.address.rstrip('/')}/", f"{dataset.address.rstrip('/')}/"
+    out, source = (f"{_real_path(x).rstrip('/')}/" for x in (store, dataset))
     if out.startswith(source) or source.startswith(out):
         raise InvalidInput(
             f"{store.shown!r} is, or is in, or holds, the input {dataset.address!r}; write to "
             "another folder"
         )
+
+
+def _real_path(folder: Store | Dataset) -> str:
+    """The address of a folder; on this machine, the path that links lead to."""
+    filesystem, path = open_filesystem(folder.address, folder.storage_options)
+    return Path(path).resolve().as_posix() if is_local(filesystem) else folder.address
 
 
 class _MergedEntries:
