@@ -372,6 +372,33 @@ def test_a_file_of_the_user_among_outputs_is_not_removed(tmp_path, dataset, clie
     assert contents(out) == before
 
 
+@pytest.mark.parametrize("name", ["notes.txt", "part-00000.parquet", "part-00000.parquet.tmp"])
+def test_a_file_of_the_user_in_the_folder_for_partial_files_is_not_removed(
+    tmp_path, dataset, client, name
+):
+    out = tmp_path / "out"
+    scored(dataset, out, client)
+    (out / "_manifest/partial").mkdir()
+    (out / "_manifest/partial" / name).write_text("mine")
+    before = contents(out)
+    for restart in (False, True):
+        with pytest.raises(sw.InvalidInput, match="did not put there; nothing was changed"):
+            scored(dataset, out, client, restart=restart)
+    assert contents(out) == before
+
+
+def test_files_that_killed_workers_left_are_removed(tmp_path, dataset, client, undisturbed):
+    out = tmp_path / "out"
+    scored(dataset, out, client)
+    partial = out / "_manifest/partial"
+    partial.mkdir()
+    for name in ("part-00003.parquet", "part-00003.json", "settings.json", "run.json"):
+        (partial / f"{name}.0123abcd").write_text("half")
+    (out / "_manifest/run.json").write_text("{}")
+    assert scored(dataset, out, client).resumed == N_PARTITIONS
+    assert contents(out) == undisturbed
+
+
 def test_the_settings_of_another_program_are_not_ours(tmp_path, dataset, client):
     out = tmp_path / "out"
     (out / "_manifest").mkdir(parents=True)

@@ -183,7 +183,8 @@ class _SubmittedPartitions:
         self._had_workers = False  # since the last warning that there are none
         self._n_lost: dict[int, int] = {}  # times that the workers of a partition died
         self.submitted: dict[Any, tuple[int, Partition]] = {}
-        self._completed = as_completed(loop=client.loop)
+        # with results, as these are computed again, too, if their worker dies
+        self._completed = as_completed(loop=client.loop, with_results=True, raise_errors=False)
         # As bytes, since the scheduler opens what it passes on, and may have no scorewise. As a
         # task rather than scattered data: the scheduler runs it again if its worker dies.
         with _reaching_scheduler():
@@ -220,11 +221,12 @@ class _SubmittedPartitions:
         """Yield the index and the result of a partition that is done; none if its workers died."""
         from distributed import KilledWorker
 
-        future = self._next_done()
+        future, result = self._next_done()
         index, partition = self.submitted.pop(future)
         try:
             with _reaching_scheduler():
-                result = future.result()
+                if future.status in ("error", "cancelled"):
+                    future.result()  # raises
         except KilledWorker as error:
             self._n_lost[index] = self._n_lost.get(index, 0) + 1
             if self._n_lost[index] > _LOST:
@@ -249,7 +251,7 @@ class _SubmittedPartitions:
         yield index, result
 
     def _next_done(self) -> Any:
-        """Wait for a future that is done; warn once if all workers are gone and none returns."""
+        """Wait for a future with its result; warn once if all workers are gone, and none returns."""
         look_at, had_none = time.monotonic() + _CHECK_EVERY, False
         while not self._completed.has_ready():
             with self._completed.thread_condition:

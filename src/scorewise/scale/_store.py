@@ -42,7 +42,8 @@ RESTART = Remedy("restart", True, "to remove its outputs and begin again")
 _OURS = re.compile(
     rf"(?:{_QUARANTINE}/)?part-(?P<output>[0-9]{{5,}})\.parquet"
     rf"|{MANIFEST}/(?:part-(?P<entry>[0-9]{{5,}})|settings|summary|run)\.json"
-    rf"|{_LOCK}|{_PARTIAL}/[^/]+"
+    rf"|{_LOCK}|{_PARTIAL}/"
+    r"(?:part-[0-9]{5,}\.(?:parquet|json)|(?:settings|summary|run)\.json)\.[0-9a-f]{8}"
 )
 
 
@@ -270,8 +271,9 @@ class Store:
         """Remove what killed workers have left, and folders of ours that are empty."""
         partial = folder / _PARTIAL
         for file in partial.iterdir() if partial.is_dir() else ():
-            with suppress(FileNotFoundError):
-                file.unlink()
+            if _OURS.fullmatch(f"{_PARTIAL}/{file.name}"):
+                with suppress(FileNotFoundError):
+                    file.unlink()
         for empty in (partial, folder / MANIFEST, folder / _QUARANTINE, *[folder] * also_folder):
             with suppress(OSError):  # it has files
                 empty.rmdir()
