@@ -251,7 +251,7 @@ class _SubmittedPartitions:
         yield index, result
 
     def _next_done(self) -> Any:
-        """Wait for a future with its result; warn once if all workers are gone, and none returns."""
+        """Wait for a future and its result; warn once if all workers are gone and stay away."""
         look_at, had_none = time.monotonic() + _CHECK_EVERY, False
         while not self._completed.has_ready():
             with self._completed.thread_condition:
