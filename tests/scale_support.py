@@ -33,7 +33,11 @@ def random_members(seed: int, n: int = N_ROWS) -> np.ndarray:
 
 
 def write_dataset(
-    folder: Path, *, ids: bool = True, change: Callable[[int, np.ndarray], Any] | None = None
+    folder: Path,
+    *,
+    ids: bool = True,
+    labels: bool = False,
+    change: Callable[[int, np.ndarray], Any] | None = None,
 ) -> Path:
     """A folder of files; the ids of a row are its partition and number: 3-17."""
     folder.mkdir()
@@ -43,7 +47,8 @@ def write_dataset(
             change(i, probs)
         names = [f"{i}-{row}" for row in range(len(probs))]
         path = folder / f"day-{i}.parquet"
-        sw.write_predictions(path, probs, ids=names if ids else None)
+        of_rows = np.arange(len(probs)) % N_CLASSES if labels else None
+        sw.write_predictions(path, probs, labels=of_rows, ids=names if ids else None)
     return folder
 
 

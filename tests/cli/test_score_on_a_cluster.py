@@ -86,6 +86,44 @@ def test_ctrl_c_says_how_to_resume(tmp_path):
     assert contents(tmp_path / "in-scores") == contents(tmp_path / "fresh")
 
 
+@pytest.mark.parametrize("command", ["label -n 5", "calibrate"])
+def test_ctrl_c_does_not_promise_to_resume_where_commands_start_again(tmp_path, command):
+    write_dataset(tmp_path / "in", labels=True)
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    name, *options = command.split()
+    with local_cluster(n_workers=0) as client:  # nobody does the work
+        scheduler = client.cluster.scheduler
+        arguments = [*COMMAND, name, "in", *options, "--scheduler", scheduler.address]
+        with subprocess.Popen(arguments, cwd=tmp_path, encoding="utf-8", **pipes) as process:
+            wait_until(lambda: scheduler.tasks or process.poll() is not None)
+            process.send_signal(signal.SIGINT)
+            _, errors = process.communicate()
+    assert process.returncode == 130, errors
+    assert "Interrupted. No file was written in part." in errors
+    assert "resume" not in errors
+
+
+def test_apply_says_that_all_rows_are_quarantined(tmp_path):
+    write_dataset(tmp_path / "in", change=lambda _, probs: probs.fill(2))
+    probs = random_members(100, 500)
+    sw.certify(probs, probs.mean(axis=1).argmax(axis=-1), max_loss=0.1).save(
+        tmp_path / "policy.json"
+    )
+    options = ["--scheduler", "local:1", "--on-bad-rows", "quarantine"]
+    for show in ([], ["--json"]):
+        arguments = [*COMMAND, "apply", "policy.json", "in", *options, *show]
+        result = subprocess.run(
+            arguments, cwd=tmp_path, capture_output=True, encoding="utf-8", check=False
+        )
+        assert result.returncode == 1, result.stderr
+        if show:
+            output = json.loads(result.stdout)
+            assert (output["n_rows"], output["drift"], output["guaranteed"]) == (0, None, False)
+        else:
+            assert "No row is valid, so none is accepted." in result.stdout
+            assert "320 invalid rows of 8 files" in result.stderr
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

@@ -109,7 +109,7 @@ def test_a_scheduler_without_workers_is_a_warning():
     with (
         LocalCluster(n_workers=0, processes=False, dashboard_address="127.0.0.1:0") as started,
         Client(started) as client,
-        pytest.warns(match="has no workers yet"),
+        pytest.warns(match="has no workers; waiting for one"),
         cluster(client),
     ):
         pass

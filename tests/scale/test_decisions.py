@@ -111,3 +111,24 @@ def test_a_data_set_is_read_once_for_several_works(tmp_path, source, policy, cli
         arguments = (policy, dataset) if work is apply_to_dataset else (dataset, COSTS)
         result = work(*arguments, tmp_path / f"out{i}", scheduler=client)
         assert result.n_partitions == N_PARTITIONS
+
+
+def make_all_bad(partition: int, probs: np.ndarray) -> None:
+    probs[:, 0] = 2
+
+
+@pytest.mark.parametrize("corrupt", [False, True])
+def test_a_result_says_that_all_rows_are_quarantined(tmp_path, policy, client, corrupt):
+    source = write_dataset(tmp_path / "in", change=make_all_bad)
+    dataset = Dataset.of(source)
+    for path in source.iterdir() if corrupt else ():
+        path.write_bytes(path.read_bytes()[:-100])
+    options: Any = {"scheduler": client, "on_bad_rows": "quarantine"}
+    applied = apply_to_dataset(policy, dataset, tmp_path / "applied", **options)
+    decided = decide_dataset(dataset, COSTS, tmp_path / "decided", **options)
+    assert (applied.n_rows, applied.n_accepted, applied.drift) == (0, 0, None)
+    assert decided.n_rows == 0
+    assert applied.quarantine_lines() == decided.quarantine_lines()
+    expected = "5 more files could not" if corrupt else "320 invalid rows of 8 files"
+    assert expected in repr(applied)
+    assert "No row is valid" in repr(applied)

@@ -7,7 +7,9 @@ import json
 import os
 import signal
 import sys
+import warnings
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -81,7 +83,7 @@ import scale_support as support
 from scorewise.scale import Dataset, write_partitions
 if __name__ == "__main__":
     work = support.held_scores(Path({gate!r}), {held})
-    write_partitions(Dataset.of({source!r}), work, {out!r}, scheduler="local:1")
+    write_partitions(Dataset.of({source!r}), work, {out!r}, scheduler={scheduler!r})
 """
 
 
@@ -90,7 +92,7 @@ def test_a_run_is_resumed_when_its_client_was_killed(tmp_path, dataset, client, 
     tests = str(Path(__file__).parent.parent)
     where = {"gate": str(gate), "source": dataset.address, "out": str(out)}
     script = tmp_path / "client.py"
-    script.write_text(CLIENT.format(tests=tests, held=HELD, **where))
+    script.write_text(CLIENT.format(tests=tests, held=HELD, scheduler="local:1", **where))
     with process(str(script)):
         held_process(gate)
     finished = stamps(out)
@@ -130,6 +132,62 @@ def test_a_lost_scheduler_is_an_error_and_the_run_is_resumed(
     assert contents(out) == undisturbed
 
 
+@pytest.mark.parametrize("still_runs", [True, False])
+def test_a_task_of_a_killed_run_writes_nothing_over_a_newer_run(tmp_path, client, still_runs):
+    source, out, fresh = write_dataset(tmp_path / "in"), tmp_path / "out", tmp_path / "fresh"
+    old_gate, new_gate = tmp_path / "old", tmp_path / "new"
+    first = source / "day-0.parquet"
+    first.rename(tmp_path / first.name)  # so that day-1 is partition 0
+    script = tmp_path / "client.py"
+    tests = str(Path(__file__).parent.parent)
+    where = {"gate": str(old_gate), "source": str(source), "out": str(out)}
+    with local_cluster(1) as remote:
+        address = remote.scheduler.address
+        script.write_text(CLIENT.format(tests=tests, held=1, scheduler=address, **where))
+        with process(str(script)):
+            held_process(old_gate)
+
+        (tmp_path / first.name).rename(first)  # and now day-0 is
+        with ThreadPoolExecutor(1) as threads:
+            work = held_scores(new_gate, 7)
+            run = threads.submit(write_partitions, Dataset.of(source), work, out, scheduler=client)
+            held_process(new_gate, run)
+            wait_until((out / "_manifest/part-00000.json").exists)
+            if not still_runs:
+                let_go(new_gate)
+                run.result()
+            let_go(old_gate)
+            assert remote.submit(int, 7).result() == 7  # the only thread has ended its task
+            let_go(new_gate)
+            assert run.result().n_partitions == N_PARTITIONS
+    scored(Dataset.of(source), fresh, client)
+    assert contents(out) == contents(fresh)
+
+
+@pytest.mark.parametrize("change", ["replaced", "removed"])
+def test_an_entry_that_another_process_changes_during_a_run_is_an_error(
+    tmp_path, dataset, client, undisturbed, change
+):
+    out, gate = tmp_path / "out", tmp_path / "gate"
+    first, second = (out / "_manifest" / f"part-0000{i}.json" for i in range(2))
+    with ThreadPoolExecutor(1) as threads:
+        work = held_scores(gate, N_PARTITIONS - 1)
+        run = threads.submit(write_partitions, dataset, work, out, scheduler=client)
+        held_process(gate, run)
+        wait_until(lambda: len(stamps(out)) == N_PARTITIONS - 1)
+        wait_until(lambda: len([*out.glob("_manifest/part-*.json")]) == N_PARTITIONS - 1)
+        if change == "replaced":
+            first.write_bytes(second.read_bytes())
+        else:
+            first.unlink()
+        let_go(gate)
+        with pytest.raises(sw.ScorewiseError, match=r"part-00000\.json'.*repeat the command"):
+            run.result()
+    assert not (out / "_manifest/summary.json").exists()
+    assert scored(dataset, out, client).resumed == N_PARTITIONS - 1
+    assert contents(out) == undisturbed
+
+
 @dataclass(frozen=True)
 class FailsOnce(HeldScores):
     """Scores of which one partition cannot be computed at first."""
@@ -147,6 +205,30 @@ def test_a_task_is_tried_again_when_the_system_fails(tmp_path, dataset, client, 
     write_partitions(dataset, work, tmp_path / "out", scheduler=client)
     assert (tmp_path / "gate/tried").exists()
     assert contents(tmp_path / "out") == undisturbed
+
+
+@dataclass(frozen=True)
+class Divides(HeldScores):
+    """Scores that cannot be computed for one partition, which counts how often it is tried."""
+
+    def columns(self, chunk: Any, first_row: int) -> Any:
+        if chunk.ids[0].startswith(f"{self.partition}-"):
+            with (self.folder / "tried").open("a") as file:
+                file.write("1")
+            return 1 / 0
+        return self.scores.columns(chunk, first_row)
+
+
+def test_an_error_of_the_work_names_the_partition_and_is_not_tried_again(tmp_path, dataset, client):
+    held = held_scores(tmp_path / "gate", 6)
+    work = Divides(held.folder, 6, held.scores)
+    message = r"^'day-6\.parquet': ZeroDivisionError: division by zero$"
+    with pytest.raises(sw.ScorewiseError, match=message) as raised:
+        write_partitions(dataset, work, tmp_path / "out", scheduler=client)
+    cause = raised.value.__cause__
+    assert isinstance(cause, ZeroDivisionError)
+    assert "return 1 / 0" in "".join(cause.__notes__)
+    assert (tmp_path / "gate/tried").read_text() == "1"
 
 
 @dataclass(frozen=True)
@@ -290,6 +372,33 @@ def test_a_file_of_the_user_among_outputs_is_not_removed(tmp_path, dataset, clie
     assert contents(out) == before
 
 
+@pytest.mark.parametrize("name", ["notes.txt", "part-00000.parquet", "part-00000.parquet.tmp"])
+def test_a_file_of_the_user_in_the_folder_for_partial_files_is_not_removed(
+    tmp_path, dataset, client, name
+):
+    out = tmp_path / "out"
+    scored(dataset, out, client)
+    (out / "_manifest/partial").mkdir()
+    (out / "_manifest/partial" / name).write_text("mine")
+    before = contents(out)
+    for restart in (False, True):
+        with pytest.raises(sw.InvalidInput, match="did not put there; nothing was changed"):
+            scored(dataset, out, client, restart=restart)
+    assert contents(out) == before
+
+
+def test_files_that_killed_workers_left_are_removed(tmp_path, dataset, client, undisturbed):
+    out = tmp_path / "out"
+    scored(dataset, out, client)
+    partial = out / "_manifest/partial"
+    partial.mkdir()
+    for name in ("part-00003.parquet", "part-00003.json", "settings.json", "run.json"):
+        (partial / f"{name}.0123abcd").write_text("half")
+    (out / "_manifest/run.json").write_text("{}")
+    assert scored(dataset, out, client).resumed == N_PARTITIONS
+    assert contents(out) == undisturbed
+
+
 def test_the_settings_of_another_program_are_not_ours(tmp_path, dataset, client):
     out = tmp_path / "out"
     (out / "_manifest").mkdir(parents=True)
@@ -304,6 +413,16 @@ def test_outputs_cannot_be_in_the_input_nor_around_it(tmp_path, client, place):
     source = write_dataset(tmp_path / "in")
     with pytest.raises(sw.InvalidInput, match="holds, the input"):
         scored(Dataset.of(source), (source / place).resolve(), client)
+
+
+@pytest.mark.parametrize("linked", ["output", "input"])
+def test_outputs_cannot_be_in_the_input_by_a_link(tmp_path, client, linked):
+    source, link = write_dataset(tmp_path / "in"), tmp_path / "link"
+    link.symlink_to(source, target_is_directory=True)
+    folders = (source, link / "out") if linked == "output" else (link, source / "out")
+    with pytest.raises(sw.InvalidInput, match="holds, the input"):
+        scored(Dataset.of(folders[0]), folders[1], client)
+    assert len(contents(source)) == N_PARTITIONS
 
 
 def test_a_folder_with_the_suffix_of_a_file_is_refused(tmp_path, dataset, client):
@@ -359,6 +478,25 @@ def test_two_runs_cannot_write_to_one_folder_where_the_system_has_no_locks(
 def number_of(partition: Any) -> int:
     """What tests compute of a partition."""
     return int(partition.number)
+
+
+def test_a_warning_says_once_that_all_workers_are_gone(dataset, monkeypatch):
+    monkeypatch.setattr("scorewise.scale._job._CHECK_EVERY", 0.1)
+    partitions = dataset.partitions * 4
+    with (
+        local_cluster(1, processes=False) as client,
+        closing(map_in_order(client, number_of, partitions)) as results,
+        warnings.catch_warnings(record=True, action="always") as warned,
+        ThreadPoolExecutor(1) as threads,
+    ):
+        first, _ = next(results)
+        client.cluster.scale(0)
+        wait_until(lambda: not client.nthreads())
+        rest = threads.submit(list, results)
+        wait_until(lambda: len(warned) > 0)
+        client.cluster.scale(1)
+        assert [first, *(partition for partition, _ in rest.result())] == [*partitions]
+    assert ["has no workers; waiting for one" in str(x.message) for x in warned] == [True]
 
 
 def test_the_scheduler_holds_few_partitions_at_a_time(dataset):

@@ -404,7 +404,9 @@ def command(*examples: str) -> Callable[[Command], Callable[..., None]]:
                         options["reading"] = _reading(**values)
                     code = function(**_with_checked_outputs(function, options, context))
             except KeyboardInterrupt:
-                resumes = options.get("scheduler") is not None
+                resumes = options.get("scheduler") is not None and any(
+                    marker.folder_with == "scheduler" for _, marker in _marked(function, OutputPath)
+                )
                 advice = (
                     "Repeat the command to resume" if resumes else "No file was written in part"
                 )

@@ -78,7 +78,7 @@ def apply(
     file is written for each of them; to resume an interrupted run, repeat the command.
 
     Exit code 1: the rows differ from the certification data, so that the guarantee does not hold
-    for them, or the policy guarantees nothing.
+    for them, or no row is valid, or the policy guarantees nothing.
     """
     path = Path(file)
     if policy_file.suffix.lower() != ".json" and path.suffix.lower() == ".json":
@@ -100,7 +100,8 @@ def apply(
             progress=False if as_json else None,
             **reading,
         )
-        is_guaranteed = policy.certificate.coverage > 0 and not applied.drift
+        is_like_before = applied.drift is not None and not applied.drift
+        is_guaranteed = policy.certificate.coverage > 0 and is_like_before
         _print_dataset(applied, policy, is_guaranteed, as_json)
         return SUCCESS if is_guaranteed else NOT_GUARANTEED
     refuse_without_scheduler(file, on_bad_rows, restart)
@@ -160,7 +161,7 @@ def _print_dataset(
                 "resumed": applied.resumed,
                 "quarantined": applied.quarantined,
                 "guaranteed": is_guaranteed,
-                "drift": asdict(applied.drift),
+                "drift": None if applied.drift is None else asdict(applied.drift),
                 "uncertainty": applied.uncertainty.to_dict(),
                 "guarantee": str(policy),
             }
@@ -169,10 +170,9 @@ def _print_dataset(
     if applied.drift:
         print_text(f"WARNING: {applied.drift}")
     print_text(str(policy))
-    share = percent(applied.n_accepted / applied.n_rows, ".1f")
-    print_text(f"{applied.n_accepted:,} of {applied.n_rows:,} rows accepted ({share}).")
+    print_text(f"{applied.accepted_text()}.")
     for line in applied.quarantine_lines():
         print_error(f"{line}.")
-    if not applied.drift:
+    if applied.drift is not None and not applied.drift:
         print_text(f"No sign of drift: {applied.drift}")
     print_text(f"Written to {applied.path}", wrap=False)

@@ -299,11 +299,22 @@ def _check_same_columns(schema: pa.Schema, other: pa.Schema, first: str, name: s
 
 
 def _difference(schema: pa.Schema, other: pa.Schema) -> str | None:
-    columns, other_columns = ({f"{f.name} ({f.type})" for f in s} for s in (schema, other))
+    columns, other_columns = ({f"{f.name} ({_shown(f.type)})" for f in s} for s in (schema, other))
     if columns == other_columns:
         return None
     missing, new = sorted(columns - other_columns), sorted(other_columns - columns)
     return f"{quoted_names(new)} instead of {quoted_names(missing)}"
+
+
+def _shown(column_type: pa.DataType) -> str:
+    """A type as text, without the names of the elements of lists, which mean nothing."""
+    import pyarrow.types as kinds
+
+    if kinds.is_fixed_size_list(column_type):
+        return f"{_shown(column_type.value_type)}[{column_type.list_size}]"
+    if kinds.is_list(column_type) or kinds.is_large_list(column_type):
+        return f"{_shown(column_type.value_type)}[]"
+    return str(column_type)
 
 
 def _write_folder(predictions: Predictions, path: Path) -> None:

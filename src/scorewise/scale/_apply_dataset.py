@@ -39,8 +39,8 @@ class AppliedDataset(TextInNotebooks):
     resumed : int
         Number of partitions that an earlier, interrupted run has written.
     columns : tuple of str
-    drift : Drift
-        Whether all rows together differ from the certification rows.
+    drift : Drift or None
+        Whether all rows together differ from the certification rows; None if all are quarantined.
     uncertainty : ColumnSummary
     quarantined : list of dict
         As in :class:`scorewise.scale.ScoredDataset`.
@@ -52,7 +52,7 @@ class AppliedDataset(TextInNotebooks):
     n_accepted: int
     resumed: int
     columns: tuple[str, ...]
-    drift: Drift
+    drift: Drift | None
     uncertainty: ColumnSummary
     quarantined: list[dict[str, Any]]
 
@@ -61,9 +61,16 @@ class AppliedDataset(TextInNotebooks):
         return quarantine_lines(self.quarantined)
 
     def __repr__(self) -> str:
-        share = percent(self.n_accepted / self.n_rows, ".1f")
-        accepted = f"{self.n_accepted:,} of {self.n_rows:,} rows accepted ({share}); {self.drift}"
+        drift = "" if self.drift is None else f"; {self.drift}"
+        accepted = f"{self.accepted_text()}{drift}"
         return "\n".join([accepted, *self.quarantine_lines(), f"Written to {self.path}"])
+
+    def accepted_text(self) -> str:
+        """Return how many rows are accepted, as text without a full stop."""
+        if not self.n_rows:
+            return "No row is valid, so none is accepted"
+        share = percent(self.n_accepted / self.n_rows, ".1f")
+        return f"{self.n_accepted:,} of {self.n_rows:,} rows accepted ({share})"
 
 
 @dataclass(frozen=True)
@@ -192,15 +199,17 @@ def apply_to_dataset(
         task="apply",
         progress=progress,
     )
-    if not written.n_rows:
+    if not written.n_rows and not written.quarantined:
         raise InvalidInput("there are no rows to decide about")
-    uncertainty = written.summary["uncertainty"]
-    drift = policy.drift_from_counts(written.counts["drift"], uncertainty.mean, false_alarm_rate)
+    uncertainty, drift = written.summary["uncertainty"], None
+    if written.n_rows:
+        counts = written.counts["drift"]
+        drift = policy.drift_from_counts(counts, uncertainty.mean, false_alarm_rate)
     return AppliedDataset(
         written.path,
         written.n_rows,
         written.n_partitions,
-        int(written.counts["accepted"][0]),
+        int(written.counts.get("accepted", np.zeros(1))[0]),
         written.resumed,
         written.columns,
         drift,

@@ -165,14 +165,19 @@ def check_workers(client: Client) -> None:
     """Raise unless all workers have the versions of this process; warn if there is no worker."""
     answers = client.run(_version_reader(), on_error="return")
     if not answers:
-        address = client.scheduler.address if client.scheduler is not None else "?"
-        validate.warn(
-            f"the scheduler at {address} has no workers yet; waiting for the first: start some by "
-            f'"dask worker {address}"'
-        )
+        warn_of_no_workers(client)
     here = _version_reader()()
     for worker, there in sorted(answers.items()):
         _check_worker(worker, here, there)
+
+
+def warn_of_no_workers(client: Client) -> None:
+    """Warn that no work is done until a worker is started."""
+    address = client.scheduler.address if client.scheduler is not None else "?"
+    validate.warn(
+        f"the scheduler at {address} has no workers; waiting for one: start some by "
+        f'"dask worker {address}"'
+    )
 
 
 def _check_worker(worker: str, here: dict[str, str | None], there: Any) -> None:

@@ -23,16 +23,24 @@ with these settings from this version of the input, and the digest of the output
 entry, then the task returns the entry. Otherwise it computes the output and writes it, then the
 entry. A task can be run twice, by two workers at once, or after a crash of anything: the output is
 the same. So there is no other code for resuming.
+
+Workers may still compute tasks of a run whose client was killed. In a newer run, the same number
+can mean another file. So each run puts a token in the folder, and a task checks before it puts a
+file in place that the token is that of its run. The client reads all entries again at the end.
 """
 
 from __future__ import annotations
 
 import json
 import pickle
+import time
+import traceback
 from collections import deque
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 from uuid import uuid4
 
@@ -52,8 +60,9 @@ from scorewise.scale._cluster import (
     check_scheduler,
     cluster,
     reaching_scheduler,
+    warn_of_no_workers,
 )
-from scorewise.scale._dataset import Dataset, Partition, is_local
+from scorewise.scale._dataset import Dataset, Partition, is_local, open_filesystem
 from scorewise.scale._store import (
     RESTART,
     SETTINGS,
@@ -75,6 +84,8 @@ ON_BAD_ROWS = ("fail", "quarantine")
 _RETRIES = 3  # of a task that raised, such as for a network that was down
 _LOST = 3  # times that a partition is submitted again after its workers died
 _PER_THREAD = 3  # partitions that are submitted at a time
+_CHECK_EVERY = 5.0  # seconds between looks for workers, where nothing is done
+_READERS = 16  # threads that read entries
 _SHOWN = 3  # files of a message
 _AHEAD = 256  # partitions by which the fastest may be ahead of the slowest, at least
 
@@ -133,7 +144,8 @@ def map_in_order(
     Raises
     ------
     ScorewiseError
-        If several workers died while they computed a partition, or the scheduler is lost.
+        If the function raised an error, which is the cause, several workers died while they
+        computed a partition, or the scheduler is lost. Only errors of the system are tried again.
     """
     waiting = deque(enumerate(partitions))
     results: dict[int, Any] = {}  # those that are done before an earlier one
@@ -170,9 +182,11 @@ class _SubmittedPartitions:
 
         self._client = client
         self._run = f"scorewise-{task}-{uuid4().hex[:8]}"
+        self._had_workers = False  # since the last warning that there are none
         self._n_lost: dict[int, int] = {}  # times that the workers of a partition died
         self.submitted: dict[Any, tuple[int, Partition]] = {}
-        self._completed = as_completed(loop=client.loop)
+        # with results, as these are computed again, too, if their worker dies
+        self._completed = as_completed(loop=client.loop, with_results=True, raise_errors=False)
         # As bytes, since the scheduler opens what it passes on, and may have no scorewise. As a
         # task rather than scattered data: the scheduler runs it again if its worker dies.
         with reaching_scheduler():
@@ -188,6 +202,7 @@ class _SubmittedPartitions:
         """Return how many partitions may be submitted at a time; workers come and go."""
         with reaching_scheduler():
             n_threads: int = sum(self._client.nthreads().values())
+        self._had_workers |= n_threads > 0
         return _PER_THREAD * max(1, n_threads)
 
     def submit(self, index: int, partition: Partition) -> None:
@@ -208,11 +223,12 @@ class _SubmittedPartitions:
         """Yield the index and the result of a partition that is done; none if its workers died."""
         from distributed import KilledWorker
 
-        future = next(self._completed)
+        future, result = self._next_done()
         index, partition = self.submitted.pop(future)
         try:
             with reaching_scheduler():
-                result = future.result()
+                if future.status in ("error", "cancelled"):
+                    future.result()  # raises
         except KilledWorker as error:
             self._n_lost[index] = self._n_lost.get(index, 0) + 1
             if self._n_lost[index] > _LOST:
@@ -223,8 +239,32 @@ class _SubmittedPartitions:
             return
         except OSError as error:
             raise OSError(f"{partition.name!r}: {error}; repeat the command") from error
+        except ScorewiseError:  # the scheduler is lost
+            raise
+        except Exception as error:
+            raise ScorewiseError(f"{partition.name!r}: {_text_of(error)}") from error
+        if isinstance(result, _Raised):
+            if isinstance(result.error, ScorewiseError):
+                raise result.error
+            raise ScorewiseError(f"{partition.name!r}: {result.text}") from result.error
         self._n_lost.pop(index, None)
         yield index, result
+
+    def _next_done(self) -> Any:
+        """Wait for a future and its result; warn once if all workers are gone and stay away."""
+        look_at, had_none = time.monotonic() + _CHECK_EVERY, False
+        while not self._completed.has_ready():
+            with self._completed.thread_condition:
+                self._completed.thread_condition.wait(timeout=0.1)
+            if time.monotonic() < look_at:
+                continue
+            with reaching_scheduler():
+                has_none = not self._client.nthreads()
+            if has_none and had_none and self._had_workers:  # a restart takes less than that
+                warn_of_no_workers(self._client)
+            self._had_workers = not has_none or (self._had_workers and not had_none)
+            look_at, had_none = time.monotonic() + _CHECK_EVERY, has_none
+        return next(self._completed)
 
     def cancel(self) -> None:
         """Cancel what is not done, unless the scheduler is lost."""
@@ -241,7 +281,39 @@ class _Call:
     arguments: tuple[Any, ...]
 
     def __call__(self, packed: bytes) -> Any:
-        return self.function(pickle.loads(packed), *self.arguments)
+        """Return the result, or the error if trying again would not help."""
+        try:
+            return self.function(pickle.loads(packed), *self.arguments)
+        except (OSError, MemoryError):
+            raise
+        except Exception as error:
+            return _Raised(_text_of(error), _picklable(error))
+
+
+@dataclass(frozen=True)
+class _Raised:
+    """The error of a call, which is returned so that Dask does not try again."""
+
+    text: str
+    error: Exception
+
+
+def _picklable(error: Exception) -> Exception:
+    """Return the error, or one that can be sent, with the traceback on the worker as a note."""
+    import cloudpickle
+
+    note = "On the worker:\n" + "".join(traceback.format_exception(error))
+    with suppress(Exception):
+        error.add_note(note)
+        if type(pickle.loads(cloudpickle.dumps(error))) is type(error):
+            return error
+    other = RuntimeError(_text_of(error))
+    other.add_note(note)
+    return other
+
+
+def _text_of(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}".rstrip(": ")
 
 
 # -- on the client: outputs ------------------------------------------------------------------------
@@ -346,31 +418,49 @@ def write_partitions(
                 RESTART,
             )
         earlier = {*store.prepare(names, settings, restart=restart, n_partitions=n_partitions)}
-        recipe = _Recipe(
-            dataset.for_workers(), work, store, json.loads(dumps(settings)), on_bad_rows
-        )
         merged = _MergedEntries(work.names)
         with (
+            store.run() as token,
             cluster(scheduler) as client,
             bar(f"{task}: partitions", n_partitions, progress) as advance,
-            closing(
-                map_in_order(
-                    client, _run, dataset.partitions, recipe, task=task, on_done=lambda: advance(1)
-                )
-            ) as entries,
         ):
-            for partition, entry in entries:
-                if isinstance(entry, BaseException):
-                    raise entry
-                merged.add(entry, is_resumed=entry.pop("exists") and partition.number in earlier)
-        result = merged.result(store.shown, tuple(_with_partition(columns, 0)))
-        store.write_json(SUMMARY, _summary(result))
+            recipe = _Recipe(
+                dataset.for_workers(), work, store, json.loads(dumps(settings)), on_bad_rows, token
+            )
+            entries = map_in_order(
+                client, _run, dataset.partitions, recipe, task=task, on_done=lambda: advance(1)
+            )
+            with closing(entries):
+                for partition, entry in entries:
+                    if isinstance(entry, BaseException):
+                        raise entry
+                    is_resumed = entry["exists"] and partition.number in earlier
+                    merged.add(entry, is_resumed=is_resumed)
+            _check_entries(store, merged.digests)
+            result = merged.result(store.shown, tuple(_with_partition(columns, 0)))
+            store.write_json(SUMMARY, _summary(result))
         store.flush()
     return result
 
 
+def _check_entries(store: Store, digests: Mapping[int, str]) -> None:
+    """Raise unless the entries of the folder, by partition, are those that were merged.
+
+    A task of an earlier run may have passed its own check just before this run began.
+    """
+    with ThreadPoolExecutor(_READERS) as threads:
+        entries = threads.map(store.read_json, map(entry_name, digests))
+        for (number, digest), entry in zip(digests.items(), entries, strict=True):
+            if not isinstance(entry, dict) or entry.get("sha256") != digest:
+                raise ScorewiseError(
+                    f"{entry_name(number)!r} in {store.shown!r} was changed or removed by another "
+                    "process while this run wrote to the folder, such as by a worker of a run that "
+                    "was killed; repeat the command to compute what was changed again"
+                )
+
+
 def _check_not_in_input(store: Store, dataset: Dataset) -> None:
-    out, source = f"{store.address.rstrip('/')}/", f"{dataset.address.rstrip('/')}/"
+    out, source = (f"{_real_path(x).rstrip('/')}/" for x in (store, dataset))
     if out.startswith(source) or source.startswith(out):
         raise InvalidInput(
             f"{store.shown!r} is, or is in, or holds, the input {dataset.address!r}; write to "
@@ -378,8 +468,20 @@ def _check_not_in_input(store: Store, dataset: Dataset) -> None:
         )
 
 
+def _real_path(folder: Store | Dataset) -> str:
+    """The address of a folder; on this machine, the path that links lead to."""
+    filesystem, path = open_filesystem(folder.address, folder.storage_options)
+    return Path(path).resolve().as_posix() if is_local(filesystem) else folder.address
+
+
 class _MergedEntries:
-    """The summary of all partitions, whose entries are added in their order."""
+    """The summary of all partitions, whose entries are added in their order.
+
+    Attributes
+    ----------
+    digests : dict of int to str
+        The digest of the entry of each partition.
+    """
 
     def __init__(self, names: Sequence[str]) -> None:
         self._names = names
@@ -388,9 +490,11 @@ class _MergedEntries:
         self._counts: dict[str, np.ndarray] = {}
         self._n_rows = self._n_partitions = self._n_resumed = 0
         self._quarantined: list[dict[str, Any]] = []
+        self.digests: dict[int, str] = {}
 
     def add(self, entry: Mapping[str, Any], *, is_resumed: bool) -> None:
         """Add the entry of the next partition."""
+        self.digests[entry["partition"]] = entry["sha256"]
         self._n_partitions += bool(entry["files"])  # there is none where the input is corrupt
         self._n_resumed += is_resumed
         self._n_rows += entry["rows"]
@@ -472,6 +576,7 @@ class _Recipe:
     store: Store
     settings: Mapping[str, Any]
     on_bad_rows: str
+    token: str  # of the run
 
 
 def _run(partition: Partition, recipe: _Recipe) -> dict[str, Any] | ScorewiseError:
@@ -511,7 +616,10 @@ class _PartitionTask:
         """Return the entry, if its files are there and undamaged; None if there is work to do."""
         partition = self._partition
         entry: Any = self._store.read_json(entry_name(partition.number))
-        if not isinstance(entry, dict) or entry.pop("sha256", None) != digest_of(entry):
+        if not isinstance(entry, dict):
+            return None
+        content = {name: value for name, value in entry.items() if name != "sha256"}
+        if entry.get("sha256") != digest_of(content):
             return None
         is_same = (entry["input"], entry["input_version"], entry["settings_sha256"]) == (
             partition.name,
@@ -541,6 +649,7 @@ class _PartitionTask:
                 quarantine = {"rows": len(rows.bad), "file": name}
         except _CannotBeRead as error:
             quarantine = {"rows": 0, "reason": str(error)}
+        self._check_is_current()
         stale = {output_name(number), quarantine_name(number)} - {*files}
         self._store.remove(sorted(stale))
         entry = {
@@ -553,14 +662,18 @@ class _PartitionTask:
             **numbers.result(),
         }
         entry = dict(json.loads(dumps(entry)))
-        self._check_is_current()
-        self._store.write_json(entry_name(number), entry | {"sha256": digest_of(entry)})
+        entry["sha256"] = digest_of(entry)
+        with self._store.writing(entry_name(number)) as path:
+            path.write_text(dumps(entry, indent=1) + "\n", encoding="utf-8")
+            self._check_is_current()
         return entry
 
     def _check_is_current(self) -> None:
-        """Raise if another run has begun with other settings since this one was stopped."""
-        if not self._store.has_settings(self._recipe.settings):
-            raise ScorewiseError(f"another run has begun to write to {self._store.shown!r}")
+        """Raise if the run of this task has ended, or another has begun since it was killed."""
+        if not self._store.has_run(self._recipe.token):
+            raise ScorewiseError(
+                f"the run that this task belongs to no longer writes to {self._store.shown!r}"
+            )
 
     # -- outputs -----------------------------------------------------------------------------------
 
@@ -606,7 +719,9 @@ class _PartitionTask:
             table = table.append_column(column, pa.array(values))
         with self._store.writing(name) as path:
             pq.write_table(table, path)
-            return file_digest(path)
+            digest = file_digest(path)
+            self._check_is_current()
+        return digest
 
 
 def _with_partition(columns: Columns, number: int) -> dict[str, np.ndarray]:

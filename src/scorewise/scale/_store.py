@@ -33,6 +33,7 @@ SETTINGS = f"{MANIFEST}/settings.json"
 SUMMARY = f"{MANIFEST}/summary.json"
 _QUARANTINE = "_quarantine"
 _LOCK = f"{MANIFEST}/lock"
+_RUN = f"{MANIFEST}/run.json"  # the token of the run that writes; there is none between runs
 _PARTIAL = f"{MANIFEST}/partial"  # files that are being written
 _KIND = "scorewise output in partitions"
 
@@ -40,8 +41,9 @@ RESTART = Remedy("restart", True, "to remove its outputs and begin again")
 
 _OURS = re.compile(
     rf"(?:{_QUARANTINE}/)?part-(?P<output>[0-9]{{5,}})\.parquet"
-    rf"|{MANIFEST}/(?:part-(?P<entry>[0-9]{{5,}})|settings|summary)\.json"
-    rf"|{_LOCK}|{_PARTIAL}/[^/]+"
+    rf"|{MANIFEST}/(?:part-(?P<entry>[0-9]{{5,}})|settings|summary|run)\.json"
+    rf"|{_LOCK}|{_PARTIAL}/"
+    r"(?:part-[0-9]{5,}\.(?:parquet|json)|(?:settings|summary|run)\.json)\.[0-9a-f]{8}"
 )
 
 
@@ -245,13 +247,33 @@ class Store:
             if self.read_json(_LOCK) == content:  # nobody has removed it and begun another run
                 filesystem.rm_file(path)
 
+    @contextmanager
+    def run(self) -> Iterator[str]:
+        """Yield the token of a new run, which is in the folder until the run ends.
+
+        A killed run leaves its token, and the next one replaces it. So tasks of a run that is no
+        more, which workers may still compute, can see that it is not theirs.
+        """
+        token = uuid4().hex
+        self.write_json(_RUN, {"run": token})
+        try:
+            yield token
+        finally:
+            if self.has_run(token):
+                self.remove([_RUN])
+
+    def has_run(self, token: str) -> bool:
+        """Return whether a run has not ended, and no other has begun."""
+        return bool(self.read_json(_RUN) == {"run": token})
+
     @staticmethod
     def _remove_partial(folder: Path, *, also_folder: bool) -> None:
         """Remove what killed workers have left, and folders of ours that are empty."""
         partial = folder / _PARTIAL
         for file in partial.iterdir() if partial.is_dir() else ():
-            with suppress(FileNotFoundError):
-                file.unlink()
+            if _OURS.fullmatch(f"{_PARTIAL}/{file.name}"):
+                with suppress(FileNotFoundError):
+                    file.unlink()
         for empty in (partial, folder / MANIFEST, folder / _QUARANTINE, *[folder] * also_folder):
             with suppress(OSError):  # it has files
                 empty.rmdir()
@@ -275,10 +297,6 @@ class Store:
         return isinstance(stored, dict) and stored.get("kind") == _KIND
 
     # -- settings ----------------------------------------------------------------------------------
-
-    def has_settings(self, settings: Mapping[str, Any]) -> bool:
-        """Return whether the folder still has the settings that it was prepared with."""
-        return bool(self.read_json(SETTINGS) == _marked(settings))
 
     def prepare(
         self, names: list[str], settings: Mapping[str, Any], *, restart: bool, n_partitions: int
