@@ -76,7 +76,7 @@ def test_ctrl_c_says_how_to_resume(tmp_path):
         address = client.scheduler.address
         command = [*COMMAND, "score", "in", *RULES, "--scheduler", address]
         with subprocess.Popen(command, cwd=tmp_path, encoding="utf-8", **pipes) as process:
-            wait_until((tmp_path / "in-scores/_manifest/settings.json").exists)
+            wait_until(lambda: client.cluster.scheduler.tasks or process.poll() is not None)
             process.send_signal(signal.SIGINT)
             _, errors = process.communicate()
     assert process.returncode == 130
