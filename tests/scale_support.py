@@ -150,7 +150,8 @@ def local_cluster(n_workers: int = 2, *, processes: bool = True) -> Iterator[Any
 def process(*arguments: str) -> Iterator[subprocess.Popen[bytes]]:
     """Another process of Python, which is killed at the end."""
     quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-    with subprocess.Popen([sys.executable, *arguments], **quiet) as started:
+    path = {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}  # with the modules of the tests
+    with subprocess.Popen([sys.executable, *arguments], env=os.environ | path, **quiet) as started:
         try:
             yield started
         finally:

@@ -250,10 +250,10 @@ def _indices_of_numbers(
     order = np.argsort(class_numbers)  # classes that are no numbers, NaN, come last
     place = np.searchsorted(class_numbers[order], numbers).clip(max=n_classes - 1)
     by_name = np.where(class_numbers[order][place] == numbers, order[place], _UNKNOWN)
-    if UNLABELLED in class_numbers:
-        by_index = np.where(by_index == UNLABELLED, _UNKNOWN, by_index)
-    else:
+    if UNLABELLED not in class_numbers:
         by_name = np.where(numbers == UNLABELLED, UNLABELLED, by_name)
+    elif labels_are is None:
+        by_index = np.where(by_index == UNLABELLED, _UNKNOWN, by_index)
     if labels_are == "indices":
         return _all_known(
             by_index, missing, lambda i: _outside(numbers, i, rows, n_classes, locate)

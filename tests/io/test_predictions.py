@@ -132,3 +132,10 @@ def test_sources_without_a_shape_are_refused(source):
 def test_no_rows_may_have_labels_by_name(tmp_path):
     none = np.array([], dtype="U1")
     assert sw.io.Predictions(GOOD[:0], labels=none, class_names=list("abc")).labels.shape == (0,)
+
+
+def test_minus_one_is_no_label_where_labels_are_indices_whatever_classes_are_called():
+    predictions = sw.io.Predictions(
+        np.full((2, 1, 2), 0.5), labels=[-1, 1], labels_are="indices", class_names=["-1", "1"]
+    )
+    assert predictions.labels.tolist() == [-1, 1]

@@ -249,6 +249,6 @@ def reaching_scheduler() -> Iterator[None]:
         yield
     except (CancelledError, AsyncCancelledError, ClosedClientError, CommClosedError) as error:
         raise ScorewiseError(
-            f"the scheduler was lost, or has cancelled the work ({error}); start it again and "
-            "repeat the command"
+            f"the scheduler was lost, or has cancelled the work ({_first_line(error)}); start it "
+            "again and repeat the command"
         ) from None
