@@ -287,7 +287,7 @@ def _bounds_of_block(
 
 
 def _completed(samples: Samples, rest: np.ndarray) -> Samples:
-    """Return the members with the given classes ``(N, M, R)`` in place of the rest."""
+    """Return the members with these classes ``(N, M, R)`` in place of the rest."""
     probs = np.concatenate([samples.probs[..., :-1], rest], axis=-1)
     return Samples(probs, samples.weights, check=False)
 

@@ -84,7 +84,7 @@ def compare(
     confidence, n_resamples, random_state, progress
         As for :func:`scorewise.compare`.
     n_bins : int
-        The largest number of distinct scores that are told apart, per measure.
+        The largest number of distinct scores that are distinguished, per measure.
     max_certification_rows : int
         The largest number of rows in samples for figures.
     split_every : int
@@ -202,7 +202,7 @@ def evaluate(
     n_resamples, random_state, progress
         As for :func:`scorewise.evaluate`.
     n_bins : int
-        The largest number of distinct scores that are told apart, per measure.
+        The largest number of distinct scores that are distinguished, per measure.
     max_certification_rows : int
         Of more rows, certificates are computed from a uniform random sample of this size, from
         which they are valid too; so are the uncertainties that figures show.

@@ -86,7 +86,7 @@ class Precision:
     Attributes
     ----------
     n_bins : int
-        The largest number of distinct scores of a measure that are told apart.
+        The largest number of distinct scores of a measure that are distinguished.
     sample_size : int
         The largest number of rows for certificates and figures.
     split_every : int
