@@ -33,14 +33,6 @@ COMPILE = export PATH="$(abspath $(BIN)):$$PATH" && cmake -S . -B $(1) -G Ninja 
 KERNEL := src/scorewise/kernels/cpu
 HAS_HEADERS := import os, sys, sysconfig; sys.exit(not os.path.exists(sysconfig.get_path("include") + "/Python.h"))
 
-# pdoc shows what a module has; what is imported on demand is asked for first.
-define ALL_NAMES
-import pdoc.__main__, scorewise
-[getattr(scorewise, name) for name in scorewise.__all__]
-pdoc.__main__.cli()
-endef
-export ALL_NAMES
-
 .DEFAULT_GOAL := help
 .PHONY: help browser compiler demo extension lock test test-newest test-full test-sanitize lint bench reproduce docs format clean
 
@@ -60,11 +52,19 @@ $(VENV)/.installed-dev: pyproject.toml reproduction/pyproject.toml $(LISTS)/dev.
 	$(INSTALL_LISTED) $(LISTS)/dev.txt
 	$(PIP) install --quiet --no-warn-conflicts '$(TORCH)'
 	$(INSTALL_LOCAL) --editable . --editable ./reproduction
-	@touch $@ $(VENV)/.installed
+	@touch $@ $(VENV)/.installed $(VENV)/.installed-docs
+
+# The examples of the site train a network, so torch is installed here too.
+$(VENV)/.installed-docs: pyproject.toml $(LISTS)/docs.txt | $(BIN)/python
+	$(INSTALL_LISTED) $(LISTS)/docs.txt
+	$(PIP) install --quiet '$(TORCH)'
+	$(INSTALL_LOCAL) --editable .
+	@touch $@
 
 lock: $(VENV)/.installed-dev  ## Write the lists of the newest releases and their hashes.
 	mkdir -p $(TO)
 	$(LOCK) requirements/dev.in --extra dev --output-file $(TO)/dev.txt
+	$(LOCK) requirements/docs.in --extra docs --constraint $(TO)/dev.txt --output-file $(TO)/docs.txt
 	$(LOCK) --extra report --constraint $(TO)/dev.txt --output-file $(TO)/demo.txt
 
 # The report is tested in a real browser, installed where that is allowed.
@@ -141,8 +141,9 @@ bench: $(VENV)/.installed-dev compiler  ## Measure speed and memory, as ratios i
 reproduce: $(VENV)/.installed-dev  ## Install the paper's experiments, and write reproduction/page.md anew.
 	$(BIN)/scorewise-paper report --results reproduction/results --out reproduction
 
-docs: $(VENV)/.installed-dev  ## Build the reference of the public names into out/docs.
-	$(BIN)/python -c "$$ALL_NAMES" --docformat numpy --output-directory out/docs scorewise
+docs: $(VENV)/.installed-docs  ## Build the site into out/docs: guides, examples and reference. Open out/docs/index.html.
+	@$(MAKE) extension WERROR=OFF > out/extension.log 2>&1 || echo "The compiled kernel could not be built: see out/extension.log."
+	$(BIN)/python -m sphinx --fail-on-warning --keep-going --quiet --jobs $(JOBS) -d build/docs docs out/docs
 
 clean:  ## Remove everything that make has made.
 	rm -rf $(VENV) .venv-newest build out $(KERNEL)/_native.*.so .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -12,7 +12,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).parents[1]
-LISTS = ["dev.txt", "demo.txt"]
+LISTS = ["dev.txt", "demo.txt", "docs.txt"]
 APART = {"torch", "torchvision"}
 
 
@@ -58,18 +58,21 @@ def test_a_list_names_no_address(name):
     assert "--find-links" not in text
 
 
-@pytest.mark.parametrize(("name", "part"), [("dev.txt", "dev"), ("demo.txt", "report")])
+@pytest.mark.parametrize(
+    ("name", "part"), [("dev.txt", "dev"), ("demo.txt", "report"), ("docs.txt", "docs")]
+)
 def test_a_list_has_all_that_the_project_asks_for(name, part):
     listed = set(releases(name))
     assert extra(part) - APART <= listed
     assert not listed & APART
 
 
-def test_the_demo_runs_with_the_releases_that_are_tested():
+@pytest.mark.parametrize("name", ["demo.txt", "docs.txt"])
+def test_the_demo_and_the_site_use_the_releases_that_are_tested(name):
     tested = releases("dev.txt")
-    for name, demonstrated in releases("demo.txt").items():
-        versions = {str(requirement.specifier) for requirement in tested[name]}
-        assert {str(requirement.specifier) for requirement in demonstrated} <= versions
+    for package, used in releases(name).items():
+        versions = {str(requirement.specifier) for requirement in tested[package]}
+        assert {str(requirement.specifier) for requirement in used} <= versions
 
 
 def test_make_installs_only_lists_torch_and_the_packages_themselves():

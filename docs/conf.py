@@ -1,0 +1,137 @@
+"""How Sphinx builds the site: `make docs` writes it to out/docs."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from docutils import nodes
+from docutils.utils.math.latex2mathml import tex2mathml
+from sphinx.application import Sphinx
+from sphinx.writers.html5 import HTML5Translator
+
+import scorewise
+
+ROOT = Path(__file__).resolve().parents[1]
+
+project = "scorewise"
+author = "the authors of scorewise"
+release = version = scorewise.__version__
+extensions = [
+    "matplotlib.sphinxext.plot_directive",
+    "myst_parser",
+    "numpydoc",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.autosummary",
+    "sphinx_copybutton",
+    "sphinx_design",
+    "sphinx_gallery.gen_gallery",
+]
+exclude_patterns = ["_templates"]
+templates_path = ["_templates"]
+
+# -- the look: everything is in the site itself, so that it works from a disk ----------------------
+
+html_theme = "pydata_sphinx_theme"
+html_title = "scorewise"
+html_static_path = ["_static"]
+html_css_files = ["site.css"]
+html_show_sourcelink = False
+html_theme_options = {
+    "header_links_before_dropdown": 5,
+    "navigation_with_keys": False,
+    "secondary_sidebar_items": ["page-toc"],
+    "show_prev_next": True,
+    "show_toc_level": 2,
+    "footer_start": ["copyright"],
+    "footer_end": [],
+}
+html_sidebars = {"index": [], "simplex": []}
+html_copy_source = False
+copyright = "the authors of scorewise; licence: Apache-2.0"
+
+# -- Markdown --------------------------------------------------------------------------------------
+
+myst_enable_extensions = ["attrs_inline", "colon_fence", "deflist", "dollarmath"]
+myst_heading_anchors = 4
+html_math_renderer = "mathml"
+copybutton_prompt_text = r">>> |\.\.\. |\$ "
+copybutton_prompt_is_regexp = True
+
+# -- the reference ---------------------------------------------------------------------------------
+
+autosummary_generate = True
+autosummary_ignore_module_all = False
+autodoc_typehints = "none"  # numpydoc sections have the types
+autodoc_member_order = "bysource"
+numpydoc_show_class_members = False
+numpydoc_use_plots = False
+
+# -- pictures and examples -------------------------------------------------------------------------
+
+plot_formats = [("png", 160)]
+plot_html_show_formats = False
+plot_html_show_source_link = False
+plot_include_source = True
+plot_rcparams = {
+    "figure.figsize": (6.4, 3.6),
+    "figure.constrained_layout.use": True,
+    "font.size": 10,
+}
+plot_apply_rcparams = True
+
+sphinx_gallery_conf = {
+    "examples_dirs": str(ROOT / "examples"),
+    "gallery_dirs": "gallery",
+    "filename_pattern": r"\.py$",
+    "abort_on_example_error": True,
+    "download_all_examples": False,
+    "min_reported_time": float("inf"),
+    "remove_config_comments": True,
+    "show_memory": False,
+    "show_signature": False,
+    "write_computation_times": False,
+    "within_subsection_order": "FileNameSortKey",
+}
+# Threads of OpenMP and of workers wait for each other where examples are this small.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+# -- pages that stand elsewhere in the repository --------------------------------------------------
+
+# They are included by a page of the site, so links to them become links to that page.
+INCLUDED = {
+    "benchmarks/README.md": "benchmarks.md",
+    "reproduction/page.md": "paper.md",
+    "reproduction/datasets.md": "datasets.md",
+    "CHANGELOG.md": "changelog.md",
+    "CONTRIBUTING.md": "contributing.md",
+    "src/scorewise/kernels/cpu/README.md": "cpu-kernel.md",
+}
+
+
+def link_to_included_pages(app: Sphinx, docname: str, source: list[str]) -> None:
+    """Make links that work in the repository work in the site."""
+    for path, page in INCLUDED.items():
+        source[0] = source[0].replace(f"](../{path}", f"]({page}")
+
+
+# -- formulas --------------------------------------------------------------------------------------
+
+
+def visit_math(translator: HTML5Translator, node: nodes.math) -> None:
+    """Write a formula as MathML, which browsers show without a script."""
+    translator.body.append(tex2mathml(node.astext()))
+    raise nodes.SkipNode
+
+
+def visit_math_block(translator: HTML5Translator, node: nodes.math_block) -> None:
+    """Write a formula on lines of its own."""
+    formula = tex2mathml(node.astext(), as_block=True)
+    translator.body.append(f'<div class="math-block">{formula}</div>\n')
+    raise nodes.SkipNode
+
+
+def setup(app: Sphinx) -> None:
+    """Register the functions above."""
+    app.add_html_math_renderer("mathml", (visit_math, None), (visit_math_block, None))
+    app.connect("source-read", link_to_included_pages)
