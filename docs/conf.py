@@ -3,38 +3,42 @@
 from __future__ import annotations
 
 import os
+import sys
+from importlib.util import find_spec
 from pathlib import Path
 
-from docutils import nodes
-from docutils.utils.math.latex2mathml import tex2mathml
 from sphinx.application import Sphinx
-from sphinx.writers.html5 import HTML5Translator
 
 import scorewise
 
 ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT / "docs" / "_extensions"))
 
 project = "scorewise"
 author = "the authors of scorewise"
 release = version = scorewise.__version__
 extensions = [
-    "matplotlib.sphinxext.plot_directive",
     "myst_parser",
     "numpydoc",
+    "plot_in_markdown",
     "sphinx.ext.autodoc",
     "sphinx.ext.autosummary",
+    "sphinx.ext.mathjax",
     "sphinx_copybutton",
     "sphinx_design",
     "sphinx_gallery.gen_gallery",
 ]
-exclude_patterns = ["_templates"]
+exclude_patterns = ["_extensions", "_templates"]
 templates_path = ["_templates"]
 
 # -- the look: everything is in the site itself, so that it works from a disk ----------------------
 
 html_theme = "pydata_sphinx_theme"
 html_title = "scorewise"
-html_static_path = ["_static"]
+# The script of the package is one file, which needs no fonts and no network.
+MATHJAX = Path(str(find_spec("sphinx-mathjax-offline").origin)).parent / "static/mathjax/tex-svg.js"
+html_static_path = ["_static", str(MATHJAX)]
+mathjax_path = MATHJAX.name
 html_css_files = ["site.css"]
 html_show_sourcelink = False
 html_theme_options = {
@@ -54,7 +58,6 @@ copyright = "the authors of scorewise; licence: Apache-2.0"
 
 myst_enable_extensions = ["attrs_inline", "colon_fence", "deflist", "dollarmath"]
 myst_heading_anchors = 4
-html_math_renderer = "mathml"
 copybutton_prompt_text = r">>> |\.\.\. |\$ "
 copybutton_prompt_is_regexp = True
 
@@ -115,23 +118,6 @@ def link_to_included_pages(app: Sphinx, docname: str, source: list[str]) -> None
         source[0] = source[0].replace(f"](../{path}", f"]({page}")
 
 
-# -- formulas --------------------------------------------------------------------------------------
-
-
-def visit_math(translator: HTML5Translator, node: nodes.math) -> None:
-    """Write a formula as MathML, which browsers show without a script."""
-    translator.body.append(tex2mathml(node.astext()))
-    raise nodes.SkipNode
-
-
-def visit_math_block(translator: HTML5Translator, node: nodes.math_block) -> None:
-    """Write a formula on lines of its own."""
-    formula = tex2mathml(node.astext(), as_block=True)
-    translator.body.append(f'<div class="math-block">{formula}</div>\n')
-    raise nodes.SkipNode
-
-
 def setup(app: Sphinx) -> None:
-    """Register the functions above."""
-    app.add_html_math_renderer("mathml", (visit_math, None), (visit_math_block, None))
+    """Connect the function above."""
     app.connect("source-read", link_to_included_pages)
