@@ -154,7 +154,7 @@ def test_table_of_areas_in_the_docs_is_correct():
         # torch-uncertainty: lines from a coverage of 1/n, divided by their length
         tuple(np.trapezoid(y, from_first) / (1 - 1 / n) for y in (risks, generalized)),
     ]
-    page = (Path(__file__).parents[1] / "docs" / "decisions.md").read_text()
+    page = (Path(__file__).parents[1] / "docs" / "abstain.md").read_text()
     table = re.findall(r"^\|[^|\n]*\| (0\.\d{4}) \| (0\.\d{4}) \|$", page, flags=re.MULTILINE)
     assert table == [(f"{aulc:.4f}", f"{augrc:.4f}") for aulc, augrc in rows]
     assert np.isclose(rows[1][0], curve.aulc + (risks[0] - risks[-1]) / (2 * n))
