@@ -100,6 +100,7 @@ def test_in_ci_a_skipped_test_is_a_failure(tmp_path: Path, ci: str, outcome: str
 def test_versions_agree():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     assert project["version"] == sw.__version__ == importlib.metadata.version("scorewise")
+    assert f"\nversion: {sw.__version__}\n" in (ROOT / "CITATION.cff").read_text()
 
 
 def test_extras_are_there():
