@@ -8,28 +8,58 @@ from __future__ import annotations
 from pathlib import Path
 
 from matplotlib import pyplot as plt
+from matplotlib.axes import Axes
 
-from scorewise import plots
 from scorewise.cli.demo import evaluate_forest
+from scorewise.compare import Evaluation
+from scorewise.plots import LearningCurveDisplay, OODDisplay, RejectionCurveDisplay, style
+
+
+def draw_rejection(evaluation: Evaluation, ax: Axes) -> None:
+    """The error of accepted predictions, if the most uncertain are rejected."""
+    measure = "total zero-one"
+    curves = {measure: evaluation.distinct_curves[measure]}
+    display = RejectionCurveDisplay(curves, evaluation.unit)
+    display.plot(ax, show_oracle=False)
+    ax.get_legend().remove()
+    ax.annotate("random order", (0.14, curves[measure].loss[-1]), ha="right", va="bottom")
+    style.percent_axis(ax.yaxis)
+    ax.set(title="When should it abstain?", ylabel="error of accepted digits")
+    ax.set(xlabel="share rejected, most uncertain first")
+
+
+def draw_ood(evaluation: Evaluation, ax: Axes) -> None:
+    """Epistemic uncertainty of the digits that the forest knows, and of those that it does not."""
+    assert evaluation.ood is not None
+    ood = evaluation.ood
+    bars = OODDisplay(ood.u_in, ood.u_out, ood.metrics, ood.score_name).histogram(bins=20)
+    colors = {"fitted on them (0 to 7)": style.BLUE, "never seen (8 and 9)": style.VERMILLION}
+    for (label, color), shares in zip(colors.items(), (bars.inside, bars.outside), strict=True):
+        ax.stairs(shares, bars.edges, fill=True, alpha=0.35, color=color)
+        ax.stairs(shares, bars.edges, color=color, linewidth=1.5, label=label)
+    ax.set(title="Which inputs are out of distribution?", ylabel="share of digits")
+    ax.set(xlabel="epistemic uncertainty (log)")
+    style.percent_axis(ax.yaxis)
+    ax.legend(loc="upper left", frameon=False, title=f"AUROC {ood.metrics.auroc:.2f}")
+    ax.set_ylim(0, 1.35 * max(bars.inside.max(), bars.outside.max()))
+
+
+def draw_learning(evaluation: Evaluation, ax: Axes) -> None:
+    """The error by the number of labels, chosen by uncertainty and at random."""
+    assert evaluation.learning is not None
+    LearningCurveDisplay(evaluation.learning.curves, evaluation.unit).plot(ax)
+    ax.get_legend().set_title(None)
+    style.percent_axis(ax.yaxis)
+    ax.set(title="Which inputs should be labelled next?", ylabel="error", ylim=(0, None))
 
 
 def main() -> None:
     """Run the demo, and draw its three answers beside each other."""
     evaluation, _, _ = evaluate_forest(n_trees=100, random_state=0, progress=None)
-    ood, learning = evaluation.ood, evaluation.learning
-    assert ood is not None
-    assert learning is not None
-    figure, ((upper, left), (lower, right)) = plt.subplots(
-        2, 2, figsize=(11, 7.6), layout="constrained"
-    )
-    total = {"total zero-one": evaluation.distinct_curves["total zero-one"]}
-    plots.RejectionCurveDisplay(total, evaluation.unit).plot(upper)
-    plots.OODDisplay(ood.u_in, ood.u_out, ood.metrics, ood.score_name).plot((left, right))
-    plots.LearningCurveDisplay(learning.curves, evaluation.unit).plot(lower)
-    upper.set_title("When should it abstain?")
-    left.set_title("Which inputs are out of distribution?")
-    lower.set_title("Which inputs should be labelled next?")
-    right.set_title("How well are they separated?")
+    figure, axes = plt.subplots(1, 3, figsize=(14, 4), layout="constrained")
+    for draw, ax in zip((draw_rejection, draw_ood, draw_learning), axes, strict=True):
+        draw(evaluation, ax)
+        style.despine(ax)
     figure.savefig(Path(__file__).parent / "_static" / "overview.png", dpi=100)
 
 
