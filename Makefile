@@ -33,6 +33,11 @@ COMPILE = export PATH="$(abspath $(BIN)):$$PATH" && cmake -S . -B $(1) -G Ninja 
 KERNEL := src/scorewise/kernels/cpu
 HAS_HEADERS := import os, sys, sysconfig; sys.exit(not os.path.exists(sysconfig.get_path("include") + "/Python.h"))
 
+# Runs the code of pictures and examples that is new, and follows links between pages; a warning is an error.
+BUILD_SITE = $(BIN)/python -m sphinx --fail-on-warning --keep-going --quiet --jobs $(JOBS) -d build/docs/doctrees docs out/docs
+# What the build keeps; without it, all code runs.
+BUILT_SITE := build/docs out/docs docs/gallery docs/reference
+
 .DEFAULT_GOAL := help
 .PHONY: help browser compiler demo extension lock test test-newest test-full test-sanitize lint bench reproduce docs format clean
 
@@ -88,8 +93,9 @@ demo: $(VENV)/.installed  ## Run the main job on digits, print the verdict, writ
 	inputs take longer. It needs a C++ compiler, such as Debian's g++; out/extension.log has the details."
 	$(BIN)/scorewise demo --out out
 
-test: $(VENV)/.installed-dev browser compiler lint  ## Run the linters and every test but the truly long ones.
+test: $(VENV)/.installed-dev browser compiler lint  ## Run the linters, build the site, run every test but the truly long ones.
 	$(MAKE) extension
+	rm -rf $(BUILT_SITE) && $(BUILD_SITE)
 	$(BIN)/python -m pytest -n $(JOBS) -m "not long"
 
 test-newest: TORCH = torch
@@ -99,6 +105,7 @@ test-newest:  ## Run the tests with the newest releases of all dependencies, in 
 
 test-full: $(VENV)/.installed-dev browser compiler lint  ## Run every test, the long simulations too.
 	$(MAKE) extension
+	rm -rf $(BUILT_SITE) && $(BUILD_SITE)
 	$(BIN)/python -m pytest -n $(JOBS)
 
 # The plainest instruction set and the widest of this processor; all where it has no AVX.
@@ -115,9 +122,10 @@ test-sanitize: $(VENV)/.installed-dev compiler  ## Run the tests of kernels unde
 	$(SANITIZED)
 	if [ -n "$(SETS_TO_SANITIZE)" ]; then SCOREWISE_INSTRUCTION_SET=baseline $(SANITIZED); fi
 
-lint: $(VENV)/.installed-dev  ## Check style, types and the direction of imports.
+lint: $(VENV)/.installed-dev  ## Check style, spelling, types and the direction of imports.
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/codespell
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
 
@@ -143,7 +151,7 @@ reproduce: $(VENV)/.installed-dev  ## Install the paper's experiments, and write
 
 docs: $(VENV)/.installed-docs  ## Build the site into out/docs: guides, examples and reference. Open out/docs/index.html.
 	@$(MAKE) extension WERROR=OFF > out/extension.log 2>&1 || echo "The compiled kernel could not be built: see out/extension.log."
-	$(BIN)/python -m sphinx --fail-on-warning --keep-going --quiet --jobs $(JOBS) -d build/docs docs out/docs
+	$(BUILD_SITE)
 
 clean:  ## Remove everything that make has made.
-	rm -rf $(VENV) .venv-newest build out $(KERNEL)/_native.*.so .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) .venv-newest build out $(BUILT_SITE) $(KERNEL)/_native.*.so .pytest_cache .mypy_cache .ruff_cache .hypothesis

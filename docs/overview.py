@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
 
 from scorewise.cli.demo import evaluate_forest
 from scorewise.compare import Evaluation
-from scorewise.plots import LearningCurveDisplay, OODDisplay, RejectionCurveDisplay, style
+from scorewise.plots import LearningCurveDisplay, RejectionCurveDisplay, style
 
 
 def draw_rejection(evaluation: Evaluation, ax: Axes) -> None:
@@ -25,23 +26,26 @@ def draw_rejection(evaluation: Evaluation, ax: Axes) -> None:
     ax.annotate("random order", (0.14, curves[measure].loss[-1]), ha="right", va="bottom")
     style.percent_axis(ax.yaxis)
     ax.set(title="When should it abstain?", ylabel="error of accepted digits")
-    ax.set(xlabel="share rejected, most uncertain first")
+    ax.set(xlabel="share rejected, most uncertain first", xticks=np.linspace(0, 0.15, 4))
 
 
 def draw_ood(evaluation: Evaluation, ax: Axes) -> None:
     """Epistemic uncertainty of the digits that the forest knows, and of those that it does not."""
     assert evaluation.ood is not None
     ood = evaluation.ood
-    bars = OODDisplay(ood.u_in, ood.u_out, ood.metrics, ood.score_name).histogram(bins=20)
-    colors = {"fitted on them (0 to 7)": style.BLUE, "never seen (8 and 9)": style.VERMILLION}
-    for (label, color), shares in zip(colors.items(), (bars.inside, bars.outside), strict=True):
-        ax.stairs(shares, bars.edges, fill=True, alpha=0.35, color=color)
-        ax.stairs(shares, bars.edges, color=color, linewidth=1.5, label=label)
+    edges = np.histogram_bin_edges([*ood.u_in, *ood.u_out], bins=20)
+    for u, color, label in (
+        (ood.u_in, style.BLUE, "fitted on them (0 to 7)"),
+        (ood.u_out, style.VERMILLION, "never seen (8 and 9)"),
+    ):
+        shares = np.histogram(u, edges)[0] / len(u)
+        ax.stairs(shares, edges, fill=True, alpha=0.35, color=color)
+        ax.stairs(shares, edges, color=color, linewidth=1.5, label=label)
     ax.set(title="Which inputs are out of distribution?", ylabel="share of digits")
     ax.set(xlabel="epistemic uncertainty (log)")
     style.percent_axis(ax.yaxis)
     ax.legend(loc="upper left", frameon=False, title=f"AUROC {ood.metrics.auroc:.2f}")
-    ax.set_ylim(0, 1.35 * max(bars.inside.max(), bars.outside.max()))
+    ax.set_ylim(0, 1.35 * ax.get_ylim()[1])
 
 
 def draw_learning(evaluation: Evaluation, ax: Axes) -> None:

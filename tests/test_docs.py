@@ -16,6 +16,8 @@ import scorewise as sw
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+FOLDERS = ("docs", "benchmarks", "reproduction", "src")
+MARKDOWN = sorted([*ROOT.glob("*.md"), *(p for f in FOLDERS for p in (ROOT / f).rglob("*.md"))])
 GUIDES = [ROOT / "CONTRIBUTING.md", ROOT / "docs" / "architecture.md"]  # for developers
 SOURCES = [
     path
@@ -42,11 +44,37 @@ def test_example_file_runs_and_prints(path: Path):
     assert subprocess.run(run, capture_output=True, text=True, check=True).stdout
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda p: p.stem)
-def test_links_of_a_page_lead_to_files(page: Path):
-    links = re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text())
-    missing = [link for link in links if not (page.parent / link).exists()]
-    assert not missing
+def prose_of(page: Path) -> str:
+    """A page without its blocks of code."""
+    return re.sub(r"^(`{3,}).*?^\1", "", page.read_text(), flags=re.DOTALL | re.MULTILINE)
+
+
+def anchors_of(page: Path) -> set[str]:
+    """What a link to a heading of a page ends with, on the site and where Markdown is shown."""
+    headings = re.findall(r"^#+ (.+)$", prose_of(page), flags=re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def broken_links(page: Path) -> list[str]:
+    """The links to other files, and to headings, that lead nowhere."""
+    links = re.findall(r"\]\(([^)#:\s]*)(?:#([^)]*))?\)", prose_of(page))
+    targets = {(path, anchor): page.parent / path if path else page for path, anchor in links}
+    return [
+        f"{path}#{anchor}"
+        for (path, anchor), target in targets.items()
+        if not target.exists() or (anchor and anchor not in anchors_of(target))
+    ]
+
+
+@pytest.mark.parametrize("page", MARKDOWN, ids=lambda p: str(p.relative_to(ROOT)))
+def test_links_of_a_page_lead_to_files_and_headings(page: Path):
+    assert not broken_links(page)
+
+
+def test_links_to_a_missing_file_or_heading_are_noticed(tmp_path: Path):
+    page = tmp_path / "page.md"
+    page.write_text("# A `b` c\n[1](#a-b-c) [2](#a-c) [3](none.md) [4](page.md#a-b-c)\n")
+    assert broken_links(page) == ["#a-c", "none.md#"]
 
 
 @pytest.mark.parametrize("name", sw.__all__)

@@ -143,10 +143,8 @@ def loss_label(loss_name: str | Unit) -> str:
 
 
 def percent_axis(axis: Any) -> None:
-    """Show the proportions along a matplotlib axis as percentages."""
-    from matplotlib.ticker import PercentFormatter
-
-    axis.set_major_formatter(PercentFormatter(1.0, symbol=PERCENT))
+    """Show the proportions along a matplotlib axis as percentages, with the decimals they need."""
+    axis.set_major_formatter(lambda share, _: f"{round(100 * share, 6):g}{PERCENT}")
 
 
 def despine(ax: Axes) -> None:
