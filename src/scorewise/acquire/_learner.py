@@ -324,7 +324,7 @@ class ActiveLearner:
             return self._steps.next_rows(self.model, self._rounds, self.budget - n_labelled)
 
     def tell(self, rows: Any, labels: Any) -> Round:
-        """Return the round that these labels finish, after training on all labels so far.
+        """Add labels, train the model on all labels so far, and return the finished round.
 
         The rows may be a part of those of ``ask``, or others. If an error occurs, nothing has
         changed in memory or on disk.
