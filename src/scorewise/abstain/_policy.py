@@ -697,7 +697,7 @@ def _concatenated(chunks: Iterable[tuple[np.ndarray, np.ndarray]]) -> tuple[np.n
 def load_policy(
     path: str | os.PathLike[str], *, public_key: str | os.PathLike[str] | None = None
 ) -> Policy:
-    """Return the policy that :meth:`Policy.save` wrote to a file.
+    """Return the policy that :meth:`scorewise.abstain.Policy.save` wrote to a file.
 
     Use it in production, to accept new predictions or abstain by the certified threshold.
 

@@ -186,15 +186,15 @@ def check_batch_size(n: Any, n_candidates: int) -> int:
 
 @dataclass(frozen=True)
 class Preference:
-    """How a method of :func:`acquire` prefers rows to others, by their scores.
+    """How a method of :func:`scorewise.acquire` prefers rows to others, by their scores.
 
     Use it to choose from scores that are not all in one place: the rows with the n largest keys
-    are those that :func:`acquire` draws, with the same chances.
+    are those that :func:`scorewise.acquire` draws, with the same chances.
 
     Attributes
     ----------
     method : str
-        One of :data:`METHODS`.
+        One of ``METHODS``.
     coldness : float
 
     Examples

@@ -930,7 +930,7 @@ def _digest(row_digests: np.ndarray) -> str:
 
 
 def load_calibration(path: str | os.PathLike[str]) -> Calibration:
-    """Return the calibration that :meth:`Calibration.save` wrote to a file.
+    """Return the calibration that :meth:`scorewise.calibrate.Calibration.save` wrote to a file.
 
     Use it to calibrate new predictions of the same model. Every field is compared with its digest:
     a file that was damaged or edited is refused.

@@ -302,7 +302,8 @@ def compare_dataset(
     progress : bool, optional
         Whether to show a progress bar; by default on terminals and in notebooks, for long work.
     n_bins : int
-        As for :func:`scorewise.scale.compare`.
+        The largest number of distinct scores that are distinguished, per measure; of more, nearly
+        equal ones count as tied.
     **reading
         As for :func:`scorewise.read_predictions`: ``labels``, ``class_names``, …
 
@@ -395,8 +396,12 @@ def evaluate_dataset(
         Options of the filesystem.
     progress : bool, optional
         Whether to show a progress bar; by default on terminals and in notebooks, for long work.
-    n_bins, max_certification_rows : int
-        As for :func:`scorewise.scale.evaluate`.
+    n_bins : int
+        The largest number of distinct scores that are distinguished, per measure; of more, nearly
+        equal ones count as tied.
+    max_certification_rows : int
+        Of more rows, certificates are computed from a uniform random sample of this size, from
+        which they are valid too; so are the uncertainties that figures show.
     **reading
         As for :func:`scorewise.read_predictions`: ``labels``, ``class_names``, …
 
