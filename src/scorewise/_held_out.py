@@ -277,6 +277,10 @@ class HeldOutClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator, abc.
             that it is fitted on. With scikit-learn's metadata routing the model gets what it
             requests.
 
+        Returns
+        -------
+        self
+
         Raises
         ------
         InvalidInput

@@ -48,6 +48,19 @@ class Decisions:
         The cost matrix with the abstain action, for every function that takes a rule.
     standard_error : Decomposition or None
         Standard errors of the three costs, where they were simulated (under a Dirichlet).
+
+    Examples
+    --------
+    >>> import scorewise as sw
+    >>> probs = [[[0.9, 0.1], [0.6, 0.4]], [[0.2, 0.8], [0.1, 0.9]]]
+    >>> names = ["dismiss", "treat", "refer"]
+    >>> decisions = sw.decide(probs, [[0, 5], [20, 0]], abstain_cost=3, action_names=names)
+    >>> decisions.action, decisions.total, decisions.epistemic
+    (array([2, 1]), array([3.  , 0.75]), array([0.5, 0. ]))
+    >>> decisions
+    action  rows  cost  aleatoric  epistemic
+    treat      1  0.75       0.75          0
+    refer      1     3        2.5        0.5
     """
 
     action: Array
@@ -63,6 +76,10 @@ class Decisions:
 
         One dictionary for each action, with the keys ``"action"`` (its name), ``"rows"``,
         ``"total"``, ``"aleatoric"`` and ``"epistemic"``; costs are NaN if it is never chosen.
+
+        Returns
+        -------
+        list of A dicts
 
         Examples
         --------
@@ -104,6 +121,10 @@ class Decisions:
         ----------
         library : "pandas" or "polars", optional
             By default pandas, or polars where pandas is not installed.
+
+        Returns
+        -------
+        pandas.DataFrame or polars.DataFrame
 
         Raises
         ------

@@ -60,6 +60,17 @@ class Certificate(TextInNotebooks):
     fewest_rows : int
         The number of rows that would certify a threshold if none incurred a loss; with fewer, no
         losses do.
+
+    Examples
+    --------
+    >>> import scorewise as sw
+    >>> cert = sw.certify_threshold([0] * 190 + [1] * 10, range(200), max_loss=0.02)
+    >>> cert.threshold, cert.coverage, cert.loss
+    (189.0, 0.95, 0.0)
+    >>> cert.guarantee
+    'a mean loss of at most 0.02 with 95 % confidence'
+    >>> cert.accepts([150, 199])
+    array([ True, False])
     """
 
     threshold: float
@@ -88,6 +99,15 @@ class Certificate(TextInNotebooks):
         """Return the certificate of one group, as :func:`scorewise.certify_threshold` does.
 
         It does not warn, for callers that show the certificate themselves.
+
+        Parameters
+        ----------
+        losses, uncertainty, max_loss, confidence, loss_bound, unit
+            As for :func:`scorewise.certify_threshold`.
+
+        Returns
+        -------
+        Certificate
         """
         return _certificate(
             *_checked(losses, uncertainty, max_loss, confidence, loss_bound), unit=unit

@@ -33,6 +33,17 @@ class Drift(TextInNotebooks):
         Mean uncertainty of the certification data and of the new inputs.
     n_now : int
         Number of new inputs.
+
+    Examples
+    --------
+    >>> import numpy as np, scorewise as sw
+    >>> probs = sw.binary(np.linspace(0.01, 0.4, 200))[:, None]
+    >>> policy = sw.certify(probs, np.zeros(200, int), max_loss=0.1)
+    >>> drift = policy.check_drift(np.linspace(0.2, 0.5, 50))
+    >>> if drift:
+    ...     print(drift)
+    new inputs do not look like the certification data, so the guarantee does not hold for them:
+    mean uncertainty 0.35 of 50 new inputs, 0.205 of the certification data, p = 4.9e-09.
     """
 
     has_drifted: bool

@@ -120,7 +120,7 @@ class Policy(TextInNotebooks):
 
     @property
     def prediction_names(self) -> tuple[str, ...]:
-        """Names of the predictions: those of the classes, or of the actions of a cost matrix."""
+        """The names of what is predicted: of classes, or of the actions of a cost matrix."""
         names = self.class_names or tuple(map(str, range(self.n_classes)))
         return self.rule.prediction_names(names)
 
@@ -206,6 +206,10 @@ class Policy(TextInNotebooks):
         false_alarm_rate : float
             How often unchanged inputs may be reported as changed.
 
+        Returns
+        -------
+        Drift
+
         Examples
         --------
         >>> import numpy as np, scorewise as sw
@@ -225,7 +229,7 @@ class Policy(TextInNotebooks):
         )
 
     def with_drift(self, drift: Drift) -> Policy:
-        """Return the policy with the result of a drift check, which its certificate shows."""
+        """Return the policy with ``drift``, the result of a check, which its certificate shows."""
         return replace(self, certificate=replace(self.certificate, drift=drift))
 
     @validate.takes_options_of(Samples)
@@ -419,6 +423,18 @@ class PolicyResult(TextInNotebooks):
         Names of the classes or actions, in the order of their indices.
     certificate : Certificate
         The policy's, with the result of the drift check.
+
+    Examples
+    --------
+    >>> import numpy as np, scorewise as sw
+    >>> probs = sw.binary(np.repeat([0.05, 0.4], 100))[:, None]
+    >>> y = np.r_[np.zeros(100, int), np.arange(100) % 2]
+    >>> result = sw.certify(probs, y, max_loss=0.1).apply(probs)
+    >>> result.accepted[[0, -1]], result.uncertainty[[0, -1]]
+    (array([ True, False]), array([0.05, 0.4 ]))
+    >>> print(result)
+    100 of 200 rows accepted (50.0 %); new inputs look like the certification data: mean uncertainty
+    0.225 of 200 new inputs, 0.225 of the certification data, p = 1.
     """
 
     accepted: np.ndarray
@@ -459,6 +475,10 @@ class PolicyResult(TextInNotebooks):
         ----------
         library : "pandas" or "polars", optional
             By default pandas, or polars where pandas is not installed.
+
+        Returns
+        -------
+        pandas.DataFrame or polars.DataFrame
 
         Raises
         ------
@@ -677,7 +697,7 @@ def _concatenated(chunks: Iterable[tuple[np.ndarray, np.ndarray]]) -> tuple[np.n
 def load_policy(
     path: str | os.PathLike[str], *, public_key: str | os.PathLike[str] | None = None
 ) -> Policy:
-    """Return the policy that :meth:`Policy.save` wrote to a file.
+    """Return the policy that :meth:`scorewise.abstain.Policy.save` wrote to a file.
 
     Use it in production, to accept new predictions or abstain by the certified threshold.
 

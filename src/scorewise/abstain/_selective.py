@@ -141,7 +141,7 @@ class SelectiveClassifier(HeldOutClassifier):
 
     @property
     def calibration_uncertainty_(self) -> np.ndarray:
-        """Uncertainties of the held-out rows, in rising order."""
+        """The uncertainties of the held-out rows, in rising order."""
         return self.policy_.calibration_uncertainty
 
     def _check(self, classes: np.ndarray | None) -> None:

@@ -49,6 +49,14 @@ class JointBatch:
         left. From there on rows are chosen as in a new batch.
     is_exact : bool
         Whether all joint outcomes of the labels were enumerated, rather than a sample of them.
+
+    Examples
+    --------
+    >>> import scorewise as sw
+    >>> a, b = [[0.9, 0.1], [0.2, 0.8]], [[0.8, 0.2], [0.3, 0.7]]
+    >>> batch = sw.acquire_batch([a, a, b, b], 4, "log", random_state=1)
+    >>> batch.rows, batch.starts  # the last two rows are copies
+    (array([0, 2, 1, 3]), array([0, 2]))
     """
 
     rows: np.ndarray

@@ -149,7 +149,33 @@ def check_coldness(coldness: Any) -> float:
 
 
 def check_batch_size(n: Any, n_candidates: int) -> int:
-    """The number of rows to choose, if there are as many candidates."""
+    """Return the number of rows to choose; raises unless there are as many candidates.
+
+    Parameters
+    ----------
+    n : int
+        Number of rows to choose, at least 1.
+    n_candidates : int
+        Number of rows that may be chosen.
+
+    Returns
+    -------
+    int
+
+    Raises
+    ------
+    InvalidInput
+        If ``n`` is no whole number above 0, or larger than ``n_candidates``.
+
+    Examples
+    --------
+    >>> from scorewise.acquire import check_batch_size
+    >>> check_batch_size(2, n_candidates=5)
+    2
+    >>> check_batch_size(9, n_candidates=5)
+    Traceback (most recent call last):
+    scorewise.errors.InvalidInput: there are only 5 rows to choose 9 from
+    """
     size = validate.whole(n, "n", at_least=1)
     if not n_candidates:
         raise InvalidInput("there are no unlabelled rows to choose from")
@@ -160,16 +186,25 @@ def check_batch_size(n: Any, n_candidates: int) -> int:
 
 @dataclass(frozen=True)
 class Preference:
-    """How a method of :func:`acquire` prefers rows to others, by their scores.
+    """How a method of :func:`scorewise.acquire` prefers rows to others, by their scores.
 
     Use it to choose from scores that are not all in one place: the rows with the n largest keys
-    are those that :func:`acquire` draws, with the same chances.
+    are those that :func:`scorewise.acquire` draws, with the same chances.
 
     Attributes
     ----------
     method : str
-        One of :data:`METHODS`.
+        One of ``METHODS``.
     coldness : float
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from scorewise.acquire import Preference
+    >>> scores, noise = np.array([0.2, 0.4, 0.3]), np.random.default_rng(0).gumbel(size=3)
+    >>> keys = Preference.of("power", coldness=2).keys(scores, 0.4, noise)
+    >>> np.argsort(-keys)[:2]  # two rows to label
+    array([2, 1])
     """
 
     method: str
@@ -177,11 +212,26 @@ class Preference:
 
     @classmethod
     def of(cls, method: str, coldness: float = 1.0) -> Preference:
-        """Return the preference of a method; raises InvalidInput for what acquire refuses."""
+        """Return the preference of a method.
+
+        Parameters
+        ----------
+        method, coldness
+            As for :func:`scorewise.acquire`.
+
+        Returns
+        -------
+        Preference
+
+        Raises
+        ------
+        InvalidInput
+            If the method is not known, or the coldness is not positive.
+        """
         return cls(validate.choice(method, "method", METHODS), check_coldness(coldness))
 
     def check(self, smallest: float) -> None:
-        """Raise for a smallest score that the method cannot weigh."""
+        """Raise InvalidInput if the method cannot weigh ``smallest``, the smallest score."""
         if self.method == "power" and smallest < 0:
             raise InvalidInput(
                 f"the smallest score is {smallest:.6g}; method='power' needs scores of at least 0",
@@ -192,8 +242,18 @@ class Preference:
     def keys(self, scores: np.ndarray, top: float, noise: np.ndarray) -> np.ndarray:
         """Return sort keys, of which the largest are chosen; a draw without replacement.
 
-        ``noise`` is Gumbel noise, ``top`` the largest finite score of all rows. Under softrank,
-        scores are the ranks, 1, 2, ... from the largest score on.
+        Parameters
+        ----------
+        scores : array (n,)
+            Of some rows; under softrank their ranks: 1, 2, … from the largest score of all rows on.
+        top : float
+            The largest finite score of all rows.
+        noise : array (n,)
+            Gumbel noise, for each row its own.
+
+        Returns
+        -------
+        array (n,)
         """
         match self.method:
             case "top":

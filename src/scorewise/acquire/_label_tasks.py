@@ -121,6 +121,10 @@ def _tools() -> dict[str, LabelTool]:
 def label_tools() -> tuple[str, ...]:
     """Return the names of the labelling tools that :func:`write_label_tasks` knows.
 
+    Returns
+    -------
+    tuple of str
+
     Examples
     --------
     >>> from scorewise.acquire import label_tools
@@ -142,6 +146,20 @@ def check_label_tasks(
     """Raise if :func:`write_label_tasks` would refuse these arguments, before any work is done.
 
     A file that exists is not replaced: people may have put labels into it.
+
+    Parameters
+    ----------
+    path, tool
+        As for :func:`write_label_tasks`.
+    has_data : bool
+        Whether ``data`` will be passed.
+    field, question, model
+        As for :func:`write_label_tasks`.
+
+    Raises
+    ------
+    InvalidInput
+        If the tool needs something that is not there, or the path exists.
 
     Examples
     --------

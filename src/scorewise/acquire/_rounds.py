@@ -40,6 +40,18 @@ class Round(TextInNotebooks):
     model : fitted model or None
         None in rounds that were read from a saved state.
         ``dataclasses.replace(finished, model=None)`` frees its memory.
+
+    Examples
+    --------
+    >>> import numpy as np, scorewise as sw
+    >>> from sklearn.ensemble import RandomForestClassifier
+    >>> X, y = np.eye(9), np.arange(9) % 3
+    >>> options = {"initial": 3, "per_round": 2, "budget": 5, "random_state": 0}
+    >>> first, last = sw.active_learning(RandomForestClassifier(10), X, y, **options)
+    >>> first.n_labelled, last.n_labelled, last.stop
+    (3, 5, 'budget')
+    >>> last
+    Round(1: 5 labels, stopped by budget)
     """
 
     index: int

@@ -53,6 +53,15 @@ class TargetBatch:
         :class:`~scorewise.acquire.JointBatch`.
     is_exact : bool
         Whether all joint outcomes of the labels were enumerated, rather than a sample of them.
+
+    Examples
+    --------
+    >>> import numpy as np, scorewise as sw
+    >>> pool = sw.binary(np.array([[0.1, 0.9, 0.1, 0.9], [0.2, 0.2, 0.7, 0.7]]))
+    >>> target = sw.binary(np.array([[0.3, 0.3, 0.8, 0.8]]))
+    >>> batch = sw.acquire_for(pool, target, "log", 1)
+    >>> batch.indices, batch.gains.round(4), batch.is_exact
+    (array([1]), array([0.0324]), True)
     """
 
     indices: np.ndarray

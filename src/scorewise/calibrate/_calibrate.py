@@ -66,6 +66,19 @@ class MethodScore:
         By how much that is below the loss without calibration.
     gain_interval : tuple of float
         95 % confidence interval of the gain.
+
+    Examples
+    --------
+    >>> import numpy as np, scorewise as sw
+    >>> y = np.arange(500) % 2
+    >>> guess = np.where(np.arange(500) % 5, y, 1 - y)  # right in 80 % of the rows
+    >>> probs = sw.binary(np.where(guess, 0.99, 0.01))[:, None]  # but 99 % sure
+    >>> for score in sw.fit_calibration(probs, y).scores:
+    ...     print(score.method, round(score.loss, 3), round(score.gain, 3))
+    none 0.929 0.0
+    temperature 0.503 0.426
+    vector 0.503 0.426
+    matrix 0.503 0.426
     """
 
     method: Method
@@ -112,6 +125,19 @@ class Calibration(TextInNotebooks):
         Digests of rows of the fit, at most 1,000. No certificate may use these rows again.
     all_rows_digest : str
         A digest of all rows of the fit.
+
+    Examples
+    --------
+    >>> import numpy as np, scorewise as sw
+    >>> y = np.arange(500) % 2
+    >>> guess = np.where(np.arange(500) % 5, y, 1 - y)  # right in 80 % of the rows
+    >>> probs = sw.binary(np.where(guess, 0.99, 0.01))[:, None]  # but 99 % sure
+    >>> calibration = sw.fit_calibration(probs, y)
+    >>> print(calibration)
+    Temperature scaling by 3.29: on 500 rows the mean log loss is 0.9291, and calibrating lowers it
+    to 0.5026, by 0.4265 [0.3146, 0.5383] (cross-validated).
+    >>> calibration.transform(probs).mean[0].round(3)
+    array([0.198, 0.802])
     """
 
     method: Method
@@ -263,6 +289,17 @@ class Calibration(TextInNotebooks):
         """Return calibrated samples that have this component of the uncertainty.
 
         The total depends on the mean alone, so the members need not be moved for it.
+
+        Parameters
+        ----------
+        samples : Samples (n, M, K)
+        component : "total", "aleatoric" or "epistemic"
+            The component that will be computed.
+
+        Returns
+        -------
+        Samples
+            With a single member, the mean, for the total.
         """
         if self.method == "none" or component != "total":
             return self.transform(samples)
@@ -310,11 +347,15 @@ class Calibration(TextInNotebooks):
             Of n rows, in any order.
         labels : integer array (n,)
             Indices of their classes.
+
+        Returns
+        -------
+        bool
         """
         return self.shares_digests(row_digests(mean_in_float64(samples), labels))
 
     def shares_digests(self, digests: np.ndarray) -> bool:
-        """Return the same from what :func:`row_digests` returns for these rows, ``(n,)``."""
+        """Return the same as :meth:`shares_rows_with`, from ``digests`` of the rows, ``(n,)``."""
         if _digest(digests) == self.all_rows_digest:
             return True
         own = np.array(self.row_digests)
@@ -370,7 +411,7 @@ class Calibration(TextInNotebooks):
 
     @classmethod
     def from_dict(cls, content: Mapping[str, Any]) -> Calibration:
-        """Return the calibration that :meth:`to_dict` describes; raises where that is damaged."""
+        """Return the calibration from the ``content`` of :meth:`to_dict`; raises if damaged."""
         if content.get("kind") != _KIND or content.get("format") != _FORMAT:
             raise ValueError("it was written by another version of scorewise")
         method = METHODS[METHODS.index(validate.choice(content["method"], "method", METHODS))]
@@ -595,10 +636,13 @@ def fit_mean_calibration(
         Indices of classes.
     rule : ScoringRule
         The loss of the task.
-    method, cv, floor, class_names, progress
+    method, cv, floor
         As in :func:`scorewise.fit_calibration`.
+    class_names : sequence of K str, optional
     seed : int
         Of the folds.
+    progress : bool, optional
+        Whether to show a progress bar.
     like : Samples, optional
         The predictions, whose library a user's own rule is written for.
 
@@ -663,6 +707,16 @@ class CrossCalibrated(NamedTuple):
         The calibrated predictions.
     fold : integer array (n,)
         The fold of each row. Rows of one fold are calibrated by one map.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from scorewise.calibrate import cross_calibrate
+    >>> mean, y = np.tile([[0.99, 0.01]], (100, 1)), np.arange(100) % 10 // 8
+    >>> calibrated = cross_calibrate(mean, y, "log")
+    >>> calibrated.method, calibrated.mean[:2].round(1), np.bincount(calibrated.fold)
+    ('temperature', array([[0.8, 0.2],
+           [0.8, 0.2]]), array([20, 20, 20, 20, 20]))
     """
 
     method: Method
@@ -876,7 +930,7 @@ def _digest(row_digests: np.ndarray) -> str:
 
 
 def load_calibration(path: str | os.PathLike[str]) -> Calibration:
-    """Return the calibration that :meth:`Calibration.save` wrote to a file.
+    """Return the calibration that :meth:`scorewise.calibrate.Calibration.save` wrote to a file.
 
     Use it to calibrate new predictions of the same model. Every field is compared with its digest:
     a file that was damaged or edited is refused.

@@ -38,6 +38,17 @@ class LossCalibration(TextInNotebooks):
         Number of rows per bin.
     confidence : float
         Confidence of the intervals and of ``is_calibrated``.
+
+    Examples
+    --------
+    >>> import numpy as np, scorewise as sw
+    >>> total = np.tile([0.1, 0.3], 100)
+    >>> wrong = np.arange(200) % 5 == 0
+    >>> calibration = sw.loss_calibration(wrong, total)
+    >>> round(calibration.expected, 3), calibration.incurred, calibration.is_calibrated
+    (0.2, 0.2, True)
+    >>> calibration.bin_expected, calibration.bin_incurred
+    (array([0.1, 0.3]), array([0.2, 0.2]))
     """
 
     expected: float
@@ -54,7 +65,7 @@ class LossCalibration(TextInNotebooks):
 
     @property
     def gap(self) -> float:
-        """``incurred - expected``: above 0 if overconfident, below 0 if underconfident."""
+        """The gap ``incurred - expected``: above 0 if overconfident, below 0 if underconfident."""
         return self.incurred - self.expected
 
     @property

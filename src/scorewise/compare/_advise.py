@@ -60,6 +60,16 @@ class Advice(TextInNotebooks):
         When the advice may not hold, or makes no difference.
     evidence : tuple of str
         Whether it holds for the predictions that were passed, and what calibrating would change.
+
+    Examples
+    --------
+    >>> import scorewise as sw
+    >>> advice = sw.advise("active")
+    >>> advice.measure
+    'epistemic zero-one'
+    >>> advice.caveats[-1]
+    'This is what experiments showed, not a theorem: compare the measures on your own data before
+    you rely on it.'
     """
 
     task: str

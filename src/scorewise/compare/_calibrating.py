@@ -48,6 +48,15 @@ class CalibrationEffect:
         Number of rows, and of those that were calibrated.
     unit : Unit
         The unit of the losses.
+
+    Examples
+    --------
+    >>> import numpy as np, scorewise as sw
+    >>> probs = sw.binary(np.repeat([[0.05, 0.25], [0.5, 0.6]], 100, axis=0))
+    >>> y = np.r_[np.zeros(100, int), np.arange(100) % 2]
+    >>> effect = sw.compare(probs, y, task_loss="log", random_state=0).calibrating
+    >>> effect.method, effect.gain > 0, effect.helps
+    ('matrix', True, True)
     """
 
     method: str
@@ -78,7 +87,7 @@ class CalibrationEffect:
         return {"as it is": self.before, f"after {self.method} scaling": self.after}
 
     def sentence(self) -> str:
-        """Return whether calibrating first would help, and by how much."""
+        """Return a sentence: whether calibrating first would help, and by how much."""
         if self.method == "none":
             return (
                 "Calibrating first would not help here: cross-validation leaves the probabilities "

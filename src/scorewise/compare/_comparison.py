@@ -48,6 +48,19 @@ class Standing:
         An earlier measure that orders all rows alike, and so has the same numbers.
     standard_error : float
         Of ``distance_to_best``; 0 for the best.
+
+    Examples
+    --------
+    >>> import numpy as np, scorewise as sw
+    >>> probs = sw.binary(np.repeat([[0.05, 0.25], [0.5, 0.6]], 100, axis=0))
+    >>> y = np.r_[np.zeros(100, int), np.arange(100) % 2]
+    >>> comparison = sw.compare(probs, y, rules="log", baselines=False, random_state=0)
+    >>> for row in comparison.standings:
+    ...     print(f"{row.name}: {row.value:.3f}, {row.verdict}")
+    total zero-one: 0.077, best
+    total log: 0.077, indistinguishable
+    aleatoric log: 0.077, indistinguishable
+    epistemic log: 0.423, worse
     """
 
     name: str
@@ -85,6 +98,17 @@ class Comparison:
         0 in memory.
     remarks : tuple of str
         What was computed from a sample or from groups of the rows, in sentences.
+
+    Examples
+    --------
+    >>> import numpy as np, scorewise as sw
+    >>> probs = sw.binary(np.repeat([[0.05, 0.25], [0.5, 0.6]], 100, axis=0))
+    >>> y = np.r_[np.zeros(100, int), np.arange(100) % 2]
+    >>> comparison = sw.compare(probs, y, rules="log", random_state=0)
+    >>> comparison.best, comparison["epistemic log"].verdict
+    ('total zero-one', 'worse')
+    >>> print(comparison.notes[0])
+    Theory recommends total zero-one: it is the best here.
     """
 
     task: str
@@ -170,6 +194,10 @@ class Comparison:
         ----------
         library : "pandas" or "polars", optional
             By default pandas, or polars where pandas is not installed.
+
+        Returns
+        -------
+        pandas.DataFrame or polars.DataFrame
 
         Raises
         ------

@@ -39,6 +39,16 @@ class ClassSummary:
         without rows.
     accepted_loss : float or None
         Mean loss of the accepted rows; None where none is accepted.
+
+    Examples
+    --------
+    >>> import numpy as np, scorewise as sw
+    >>> probs = sw.binary(np.repeat([[0.05, 0.25], [0.5, 0.6]], 100, axis=0))
+    >>> y = np.r_[np.zeros(100, int), np.arange(100) % 2]
+    >>> for row in sw.evaluate(probs, y).classes:
+    ...     print(f"{row.name}: {row.n_rows} rows, error {row.loss:.2f}, total {row.total:.2f}")
+    0: 150 rows, error 0.33, total 0.25
+    1: 50 rows, error 0.00, total 0.45
     """
 
     name: str
@@ -72,6 +82,15 @@ class UncertainRow:
         Probabilities of those classes, of some members evenly spaced.
     mean : array (c,)
         θ̄ of those classes, over all members.
+
+    Examples
+    --------
+    >>> import numpy as np, scorewise as sw
+    >>> probs = sw.binary(np.repeat([[0.05, 0.25], [0.5, 0.6]], 100, axis=0))
+    >>> y = np.r_[np.zeros(100, int), np.arange(100) % 2]
+    >>> row = sw.evaluate(probs, y).uncertain_rows[0]
+    >>> row.index, row.label, row.prediction, row.mean
+    (100, '0', '1', array([0.55, 0.45]))
     """
 
     index: int
@@ -100,6 +119,16 @@ class ActionSummary:
         By the true class and the action.
     n_rows : int array (K, A)
         Rows of each class for which each action is chosen.
+
+    Examples
+    --------
+    >>> import numpy as np, scorewise as sw
+    >>> probs = sw.binary(np.repeat([[0.05, 0.25], [0.5, 0.6]], 100, axis=0))
+    >>> y = np.r_[np.zeros(100, int), np.arange(100) % 2]
+    >>> actions = sw.evaluate(probs, y, task_loss=[[0, 5], [20, 0]]).actions
+    >>> actions.n_rows  # of each class, by the action
+    array([[100,  50],
+           [  0,  50]])
     """
 
     names: tuple[str, ...]
@@ -121,6 +150,15 @@ class OODEvaluation:
         That measure of the in-distribution and of the out-of-distribution rows.
     comparison : Comparison
         Of all measures.
+
+    Examples
+    --------
+    >>> import numpy as np, scorewise as sw
+    >>> probs = sw.binary(np.repeat([[0.05, 0.25], [0.5, 0.6]], 100, axis=0))
+    >>> y = np.r_[np.zeros(100, int), np.arange(100) % 2]
+    >>> ood = sw.evaluate(probs, y, ood=sw.binary(np.full((50, 2), [0.2, 0.9]))).ood
+    >>> ood.score_name, ood.metrics.auroc
+    ('epistemic log uncertainty', 1.0)
     """
 
     rule: str
@@ -167,6 +205,18 @@ class LearningEvaluation:
     curves : dict of str to (array (T,), array (R, T))
         By the measure that chose: numbers of labels, and the losses of R runs there.
     comparison : Comparison
+
+    Examples
+    --------
+    >>> import numpy as np, scorewise as sw
+    >>> from scorewise.acquire import Round
+    >>> def run(loss):
+    ...     return [Round(i, [i], [0], None, 10 * i, loss / i) for i in (1, 2)]
+    >>> runs = {"total log": [run(0.2), run(0.3)], "random": [run(0.4), run(0.4)]}
+    >>> learning = sw.evaluate(np.full((9, 2, 2), 0.5), [0] * 9, runs=runs).learning
+    >>> n_labelled, losses = learning.curves["total log"]
+    >>> n_labelled, losses.mean(axis=0)
+    (array([10, 20]), array([0.25 , 0.125]))
     """
 
     curves: dict[str, tuple[np.ndarray, np.ndarray]]
@@ -231,6 +281,18 @@ class Evaluation(TextInNotebooks):
         Seed, rules, resamples, …
     notes : tuple of Note
         What could not be done, or deserves attention, and why.
+
+    Examples
+    --------
+    >>> import numpy as np, scorewise as sw
+    >>> probs = sw.binary(np.repeat([[0.05, 0.25], [0.5, 0.6]], 100, axis=0))
+    >>> y = np.r_[np.zeros(100, int), np.arange(100) % 2]
+    >>> evaluation = sw.evaluate(probs, y)
+    >>> evaluation.loss, evaluation.measure, evaluation.headline.coverage
+    (0.25, 'total zero-one', 0.5)
+    >>> print(evaluation.verdict.abstain)
+    If the model passes on the 50 % of cases it is least sure of, 0 % of the rest are wrong instead
+    of 25 %; on new cases like these at most 5 % of the answers will be wrong, with 95 % confidence.
     """
 
     n_rows: int
@@ -296,6 +358,10 @@ class Evaluation(TextInNotebooks):
         name_text : function of str to str
             Renders the name of a measure or a loss.
 
+        Returns
+        -------
+        Verdict
+
         Examples
         --------
         >>> import numpy as np, scorewise as sw
@@ -317,6 +383,10 @@ class Evaluation(TextInNotebooks):
         ----------
         library : "pandas" or "polars", optional
             By default pandas, or polars where pandas is not installed.
+
+        Returns
+        -------
+        pandas.DataFrame or polars.DataFrame
 
         Raises
         ------

@@ -53,6 +53,18 @@ class Verdict(TextInNotebooks, Sequence[str]):
         Whether the model is calibrated, overconfident or underconfident, with the p-value.
     calibrating : str or None
         Whether calibrating first would help to abstain, and by how much; None for few rows.
+
+    Examples
+    --------
+    >>> import numpy as np, scorewise as sw
+    >>> probs = sw.binary(np.repeat([[0.05, 0.25], [0.5, 0.6]], 100, axis=0))
+    >>> y = np.r_[np.zeros(100, int), np.arange(100) % 2]
+    >>> verdict = sw.evaluate(probs, y).verdict
+    >>> print(verdict.calibration)
+    The probabilities are too confident for some cases and too cautious for others: by them 30 % of
+    the answers would be wrong, and 25 % are; after a correction by known outcomes, 25 % and 25 %.
+    >>> verdict.plain[2] == verdict[2] == verdict.calibration
+    True
     """
 
     abstain: str
@@ -111,6 +123,18 @@ class Note:
         What could not be done and why, without a full stop.
     remedies : tuple of Remedy
         Alternatives; each of them solves the problem.
+
+    Examples
+    --------
+    >>> import numpy as np, scorewise as sw
+    >>> probs = sw.binary(np.repeat([[0.05, 0.25], [0.5, 0.6]], 100, axis=0))
+    >>> y = np.r_[np.zeros(100, int), np.arange(100) % 2]
+    >>> note, = sw.evaluate(probs, y, task_loss="log").notes
+    >>> print(note)
+    No certificate: the loss 'log' can be infinite, and no guarantee on its mean exists; pass
+    floor=1e-06 to set the smallest probability that counts.
+    >>> note.remedies[0].argument
+    'floor'
     """
 
     problem: str

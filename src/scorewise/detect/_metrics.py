@@ -42,6 +42,15 @@ class OODMetrics:
     error_bounds : dict
         By metric, how much it can differ from that of the rows themselves, where rows of nearly
         equal uncertainty were counted as tied; empty otherwise.
+
+    Examples
+    --------
+    >>> import scorewise as sw
+    >>> metrics = sw.ood_metrics([0.1, 0.2, 0.2, 0.4], [0.2, 0.5, 0.9, 0.7])
+    >>> metrics.auroc, metrics.n_out
+    (0.875, 4)
+    >>> print(metrics)
+    auroc 0.875 [0.384, 0.987], aupr_out 0.893, aupr_in 0.825, fpr95 0.750
     """
 
     auroc: float
@@ -56,7 +65,7 @@ class OODMetrics:
 
     @property
     def auroc_interval(self) -> Interval:
-        """DeLong's interval of the AUROC."""
+        """The interval of the AUROC, by DeLong's method."""
         return self.intervals["auroc"]
 
     def __repr__(self) -> str:

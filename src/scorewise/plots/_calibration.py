@@ -100,6 +100,10 @@ class CalibrationDisplay:
         loss_name : str or Unit
             Name of the loss on the axes.
 
+        Returns
+        -------
+        CalibrationDisplay
+
         Raises
         ------
         InvalidInput
@@ -114,6 +118,11 @@ class CalibrationDisplay:
         ----------
         ax : Axes, optional
             Axes to draw on; by default those of a new figure.
+
+        Returns
+        -------
+        CalibrationDisplay
+            This display.
         """
         self.figure_, (self.ax_,) = axes_for(ax, (5.4, 5.4))
         calibration = self.calibration

@@ -76,6 +76,10 @@ class ComparisonDisplay:
         probs, y, **options
             As for :func:`scorewise.compare`.
 
+        Returns
+        -------
+        ComparisonDisplay
+
         Raises
         ------
         InvalidInput
@@ -90,6 +94,11 @@ class ComparisonDisplay:
         ----------
         ax : Axes, optional
             Axes to draw on; by default those of a new figure, sized by the number of measures.
+
+        Returns
+        -------
+        ComparisonDisplay
+            This display.
         """
         standings = self.comparison.standings
         labels = [_label(row) for row in standings]

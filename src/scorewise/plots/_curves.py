@@ -127,6 +127,10 @@ class RejectionCurveDisplay:
         loss_name : str or Unit
             Name of the loss on the axis.
 
+        Returns
+        -------
+        RejectionCurveDisplay
+
         Raises
         ------
         InvalidInput
@@ -153,6 +157,11 @@ class RejectionCurveDisplay:
             losses divided by the number of all rows.
         show_oracle, show_random : bool
             Whether to draw the best possible and a random order of these losses.
+
+        Returns
+        -------
+        RejectionCurveDisplay
+            This display.
 
         Raises
         ------
@@ -238,6 +247,11 @@ class RejectionCurveDisplay:
             As for :meth:`plot`.
         most : int
             The largest number of points.
+
+        Returns
+        -------
+        coverage : array (p,)
+        heights : array (p,)
         """
         view = validate.choice(view, "view", _VIEWS)
         k = evenly_spaced(len(curve), most) + 1
@@ -379,6 +393,10 @@ class LearningCurveDisplay:
         loss_name : str or Unit
             Name of the loss on the axis.
 
+        Returns
+        -------
+        LearningCurveDisplay
+
         Raises
         ------
         InvalidInput
@@ -394,6 +412,11 @@ class LearningCurveDisplay:
         ----------
         ax : Axes, optional
             Axes to draw on; by default those of a new figure.
+
+        Returns
+        -------
+        LearningCurveDisplay
+            This display.
         """
         self.figure_, (self.ax_,) = axes_for(ax, _size(len(self.curves)))
         self.lines_, self.bands_ = {}, {}

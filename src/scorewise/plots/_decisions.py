@@ -112,10 +112,16 @@ class DecisionDisplay:
 
         Parameters
         ----------
-        probs, cost_matrix, abstain_cost, **options
+        probs, cost_matrix, abstain_cost
             As for :func:`scorewise.decide`.
         cost_name : str
             Name of the costs on the axis.
+        **options
+            Those of :func:`scorewise.decide`.
+
+        Returns
+        -------
+        DecisionDisplay
 
         Raises
         ------
@@ -131,6 +137,11 @@ class DecisionDisplay:
         ----------
         ax : Axes, optional
             Axes to draw on; by default those of a new figure, sized by the number of actions.
+
+        Returns
+        -------
+        DecisionDisplay
+            This display.
         """
         n_actions = len(self.n_rows)
         labels = [

@@ -114,6 +114,10 @@ class DecompositionDisplay:
         **options
             Those of :func:`scorewise.decompose`.
 
+        Returns
+        -------
+        DecompositionDisplay
+
         Raises
         ------
         InvalidInput
@@ -129,6 +133,11 @@ class DecompositionDisplay:
         ----------
         ax : Axes, optional
             Axes to draw on; by default those of a new figure.
+
+        Returns
+        -------
+        DecompositionDisplay
+            This display.
         """
         self.figure_, (self.ax_,) = axes_for(ax, (6.4, 4.0))
         n = len(self.total)
@@ -259,6 +268,11 @@ class SimplexDisplay:
             Approximate number of shades.
         colorbar : bool
             Whether to explain the shades beside the triangle, in a part of ``ax``.
+
+        Returns
+        -------
+        SimplexDisplay
+            This display.
         """
         self.figure_, (self.ax_,) = axes_for(ax, (6.2, 4.8))
         self._plot_levels(validate.whole(levels, "levels", at_least=1))

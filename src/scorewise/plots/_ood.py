@@ -127,6 +127,10 @@ class OODDisplay:
         score_name : str
             Name of the scores on the axis.
 
+        Returns
+        -------
+        OODDisplay
+
         Raises
         ------
         InvalidInput
@@ -144,6 +148,11 @@ class OODDisplay:
             Axes to draw on; by default those of a new figure.
         bins : int, optional
             Number of bins, shared by both histograms; by default 5 to 40.
+
+        Returns
+        -------
+        OODDisplay
+            This display.
         """
         if bins is not None:
             bins = validate.whole(bins, "bins", at_least=1)
@@ -163,6 +172,12 @@ class OODDisplay:
         ----------
         bins : int, optional
             Number of bins, without that of the zeros; by default 5 to 40.
+
+        Returns
+        -------
+        OODHistogram
+            With the attributes ``edges`` (B + 1,), ``shares_in`` and ``shares_out`` (B,), and
+            ``has_zeros``: whether the first bin is only for scores of exactly 0.
         """
         edges, has_zeros = _edges(self.u_in, self.u_out, bins)
         shares_in, shares_out = (

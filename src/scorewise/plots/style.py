@@ -55,6 +55,13 @@ class VerdictMark(NamedTuple):
         Marker of Plotly.
     character : str
         The mark within a text.
+
+    Examples
+    --------
+    >>> from scorewise.plots.style import VERDICT_MARKS
+    >>> mark = VERDICT_MARKS["worse"]
+    >>> mark.character, mark.marker, mark.is_filled
+    ('○', 'o', False)
     """
 
     color: str
@@ -83,12 +90,26 @@ def axes_for(ax: Any, size: tuple[float, float], n: int = 1) -> tuple[Figure, li
     n : int
         Number of Axes.
 
+    Returns
+    -------
+    figure : Figure
+    axes : list of n Axes
+
     Raises
     ------
     InvalidInput
         If ``ax`` does not hold n Axes.
     ImportError
         Without matplotlib: ``pip install 'scorewise[plots]'``.
+
+    Examples
+    --------
+    >>> from matplotlib.figure import Figure
+    >>> from scorewise.plots.style import axes_for
+    >>> ax = Figure().subplots()
+    >>> figure, axes = axes_for(ax, size=(6, 4))
+    >>> axes == [ax], figure is ax.figure
+    (True, True)
     """
     try:
         from matplotlib import axes
@@ -109,7 +130,7 @@ def axes_for(ax: Any, size: tuple[float, float], n: int = 1) -> tuple[Figure, li
 
 
 def add_legend(ax: Axes, handles: Sequence[Any], labels: Sequence[str], **options: Any) -> Any:
-    """Add and return a legend that shows every label literally, without mathematical notation.
+    """Return a new legend, which shows every label literally, without mathematical notation.
 
     Parameters
     ----------
@@ -119,6 +140,20 @@ def add_legend(ax: Axes, handles: Sequence[Any], labels: Sequence[str], **option
         One for each handle; they may begin with an underscore or contain dollar signs.
     **options
         Those of matplotlib's ``Axes.legend``.
+
+    Returns
+    -------
+    Legend
+        It is on ``ax`` already.
+
+    Examples
+    --------
+    >>> from matplotlib.figure import Figure
+    >>> from scorewise.plots.style import add_legend
+    >>> ax = Figure().subplots()
+    >>> legend = add_legend(ax, ax.plot([0.2, 0.1]), ["_cost in $"])
+    >>> legend.get_texts()[0].get_text()
+    '_cost in $'
     """
     # matplotlib leaves out labels that begin with "_", so they are put in afterwards
     box = ax.legend(handles, [str(i) for i in range(len(labels))], **options)
@@ -132,21 +167,83 @@ def line_style(i: int) -> dict[str, Any]:
     """Return colour and dashes of the i-th line, as keywords of matplotlib's ``plot``.
 
     The first six differ in both; up to 36 lines no combination repeats.
+
+    Parameters
+    ----------
+    i : int
+        From 0.
+
+    Returns
+    -------
+    dict
+        With the keys ``"color"`` and ``"linestyle"``.
+
+    Examples
+    --------
+    >>> from scorewise.plots.style import line_style
+    >>> line_style(0), line_style(1)
+    ({'color': '#0072B2', 'linestyle': '-'}, {'color': '#D55E00', 'linestyle': (0, (4, 1.5))})
     """
     n = len(COLORS)
     return {"color": COLORS[i % n], "linestyle": _DASHES[(i + i // n) % n]}
 
 
 def loss_label(loss_name: str | Unit) -> str:
-    """Return the name of a loss as an axis shows it, on one line."""
+    """Return the name of a loss as an axis shows it, on one line.
+
+    Parameters
+    ----------
+    loss_name : str or Unit
+        A name, or the ``unit`` of a rule.
+
+    Returns
+    -------
+    str
+
+    Examples
+    --------
+    >>> import scorewise as sw
+    >>> from scorewise.plots.style import loss_label
+    >>> loss_label(sw.get_rule("zero-one").unit), loss_label("euros")
+    ('error', 'euros')
+    """
     return shorten(loss_name.label if isinstance(loss_name, Unit) else loss_name)
 
 
 def percent_axis(axis: Any) -> None:
-    """Show the proportions along a matplotlib axis as percentages, with the decimals they need."""
+    """Show the proportions along a matplotlib axis as percentages, with the decimals they need.
+
+    Parameters
+    ----------
+    axis : Axis of matplotlib
+        Such as ``ax.xaxis``.
+
+    Examples
+    --------
+    >>> from matplotlib.figure import Figure
+    >>> from scorewise.plots.style import percent_axis
+    >>> ax = Figure().subplots()
+    >>> percent_axis(ax.xaxis)
+    >>> ax.xaxis.get_major_formatter()(0.25)
+    '25 %'
+    """
     axis.set_major_formatter(lambda share, _: f"{round(100 * share, 6):g}{PERCENT}")
 
 
 def despine(ax: Axes) -> None:
-    """Remove the top and right sides of the frame."""
+    """Remove the top and right sides of the frame.
+
+    Parameters
+    ----------
+    ax : Axes
+
+    Examples
+    --------
+    >>> from matplotlib.figure import Figure
+    >>> from scorewise.plots.style import despine
+    >>> ax = Figure().subplots()
+    >>> despine(ax)
+    >>> ax.spines["top"].get_visible(), ax.spines["left"].get_visible()
+    (False, True)
+    """
     ax.spines[["top", "right"]].set_visible(False)

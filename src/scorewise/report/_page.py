@@ -122,7 +122,29 @@ def write_report(
 
 
 def check_report(path: Path) -> None:
-    """Raise, before any work is done, if no page can be written to the path."""
+    """Raise, before any work is done, if no page can be written to the path.
+
+    Parameters
+    ----------
+    path : Path
+        The file that would be written.
+
+    Raises
+    ------
+    InvalidInput
+        If the path does not end in ``.html``, or its folder is missing.
+    ImportError
+        Without Jinja2 and Plotly: ``pip install 'scorewise[report]'``.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from scorewise.report import check_report
+    >>> check_report(Path("report.html"))
+    >>> check_report(Path("report.pdf"))
+    Traceback (most recent call last):
+    scorewise.errors.InvalidInput: the report is an HTML page; call it 'report.html'
+    """
     check_output_path(path)
     if path.suffix.lower() not in {".html", ".htm"}:
         raise InvalidInput(f"the report is an HTML page; call it {path.stem + '.html'!r}")

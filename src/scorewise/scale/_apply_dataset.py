@@ -44,6 +44,23 @@ class AppliedDataset(TextInNotebooks):
     uncertainty : ColumnSummary
     quarantined : list of dict
         As in :class:`scorewise.scale.ScoredDataset`.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> import numpy as np, scorewise as sw
+    >>> from distributed import Client
+    >>> from scorewise.scale import apply_to_dataset
+    >>> folder = pathlib.Path(tempfile.mkdtemp())
+    >>> (folder / "in").mkdir()
+    >>> probs = sw.binary(np.repeat([[0.05, 0.25], [0.5, 0.6]], 100, axis=0))
+    >>> sw.write_predictions(folder / "in/a.parquet", probs)
+    >>> y = np.r_[np.zeros(100, int), np.arange(100) % 2]
+    >>> policy = sw.certify(probs, y, max_loss=0.1)
+    >>> with Client(processes=False, dashboard_address=":0") as client:
+    ...     applied = apply_to_dataset(policy, folder / "in", folder / "out", scheduler=client)
+    >>> applied.accepted_text(), applied.drift.has_drifted
+    ('100 of 200 rows accepted (50.0 %)', False)
     """
 
     path: str
@@ -132,7 +149,7 @@ def apply_to_dataset(
     progress: bool | None = None,
     **reading: Any,
 ) -> AppliedDataset:
-    """Write which rows of a folder of Parquet files a policy accepts, computed on a cluster.
+    """Write which rows of a folder of Parquet files a policy accepts, and return a summary.
 
     Use it where :meth:`scorewise.abstain.Policy.apply` takes too long or needs too much memory.
     Decisions are the same, and so is the check for drift, over the rows of all files together.

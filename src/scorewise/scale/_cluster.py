@@ -59,9 +59,11 @@ def cluster(scheduler: Scheduler = "local") -> Iterator[Client]:
 
     Examples
     --------
-    >>> import scorewise.scale
-    >>> with scorewise.scale.cluster("local:2") as client:  # doctest: +SKIP
-    ...     scorewise.scale.score_dataset("predictions/", "log", "scores/", scheduler=client)
+    >>> from distributed import Client
+    >>> from scorewise.scale import cluster
+    >>> with Client(processes=False, dashboard_address=":0") as started, cluster(started) as client:
+    ...     print(client.submit(sum, [1, 2]).result())
+    3
     """
     distributed = _distributed()
     check_scheduler(scheduler)

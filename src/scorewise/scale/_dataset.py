@@ -38,6 +38,17 @@ class Partition:
     version : str
         Size and time of the last change, or the digest that the filesystem stores; it changes when
         the file is replaced or edited.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> import numpy as np, scorewise as sw
+    >>> from scorewise.scale import Dataset
+    >>> folder = pathlib.Path(tempfile.mkdtemp())
+    >>> for name in ("monday", "tuesday"):
+    ...     sw.write_predictions(folder / f"{name}.parquet", np.full((4, 3, 2), 0.5))
+    >>> [(partition.number, partition.name) for partition in Dataset.of(folder).partitions]
+    [(0, 'monday.parquet'), (1, 'tuesday.parquet')]
     """
 
     number: int
@@ -63,6 +74,19 @@ class Dataset:
         Options of :func:`scorewise.read_predictions`.
     storage_options : dict
         Options of the filesystem, such as credentials. They are in no file that scorewise writes.
+    schema : pyarrow.Schema
+        The columns of the first file, which all files must have.
+    members_and_classes : tuple of int
+        M and K.
+    dtype : dtype
+        Of the members' predictions.
+    class_names : tuple of str or None
+    member_weights : array (M,) or None
+        Weights that all rows share.
+    fields : frozenset of str
+        What the files have: ``"probs"`` or ``"logits"``, ``"labels"``, ``"ids"``, ``"weights"``.
+    labels_depend_on_all_rows : bool
+        Whether labels are numbers that could be names or indices of classes.
     version : str
         Of scorewise, with which the data set was made.
 
@@ -115,6 +139,10 @@ class Dataset:
             Options of the filesystem.
         **reading
             As for :func:`scorewise.read_predictions`: ``class_names``, ``labels``, …
+
+        Returns
+        -------
+        Dataset
 
         Raises
         ------
@@ -178,6 +206,14 @@ class Dataset:
 
         Errors name the partition, the row group and the row.
 
+        Parameters
+        ----------
+        partition : Partition
+
+        Returns
+        -------
+        Predictions
+
         Raises
         ------
         InvalidInput
@@ -215,7 +251,7 @@ class Dataset:
         return predictions
 
     def empty(self, n_rows: int = 0) -> Predictions:
-        """Return predictions of the same members and classes with no rows, or all uniform ones."""
+        """Return uniform predictions of the same members and classes for ``n_rows`` rows."""
         m, k = self.members_and_classes
         name, value = ("probs", 1 / k) if "probs" in self.fields else ("logits", 0)
         arrays = {name: np.full((n_rows, m, k), value, self.dtype)}
@@ -234,7 +270,23 @@ class Dataset:
         )
 
     def read_rows(self, partition: Partition, rows: np.ndarray) -> Any:
-        """Return some rows, in rising order, with all their columns, as a pyarrow table."""
+        """Return some rows of a partition with all their columns, as a pyarrow table.
+
+        Parameters
+        ----------
+        partition : Partition
+        rows : integer array (r,)
+            Numbers of the rows in the file, in rising order.
+
+        Returns
+        -------
+        pyarrow.Table
+
+        Raises
+        ------
+        InvalidInput
+            If the file cannot be read.
+        """
         import pyarrow as pa
         import pyarrow.parquet as pq
 

@@ -37,6 +37,23 @@ class DecidedDataset(TextInNotebooks):
     action_names : tuple of str
     quarantined : list of dict
         As in :class:`scorewise.scale.ScoredDataset`.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> import numpy as np, scorewise as sw
+    >>> from distributed import Client
+    >>> from scorewise.scale import decide_dataset
+    >>> folder = pathlib.Path(tempfile.mkdtemp())
+    >>> (folder / "in").mkdir()
+    >>> probs = sw.binary(np.repeat([[0.05, 0.25], [0.5, 0.6]], 100, axis=0))
+    >>> sw.write_predictions(folder / "in/a.parquet", probs)
+    >>> with Client(processes=False, dashboard_address=":0") as client:
+    ...     decided = decide_dataset(
+    ...         folder / "in", [[0, 5], [20, 0]], folder / "out", scheduler=client
+    ...     )
+    >>> decided.n_rows, decided.action_names, [row["rows"] for row in decided.by_action()]
+    (200, ('0', '1'), [100, 100])
     """
 
     path: str
@@ -51,7 +68,7 @@ class DecidedDataset(TextInNotebooks):
     def by_action(self) -> list[dict[str, Any]]:
         """Return how often each action is chosen, and its mean expected costs there.
 
-        As :meth:`scorewise.decide.Decisions.by_action` does for rows in memory.
+        It is what :meth:`scorewise.decide.Decisions.by_action` returns for rows in memory.
         """
         return self._by_action
 
@@ -120,7 +137,7 @@ def decide_dataset(
     progress: bool | None = None,
     **reading: Any,
 ) -> DecidedDataset:
-    """Write the action of least expected cost for every row of a folder, computed on a cluster.
+    """Write the action of least expected cost for every row of a folder, and return a summary.
 
     Use it where :func:`scorewise.decide` takes too long or needs too much memory. Actions and costs
     are the same.

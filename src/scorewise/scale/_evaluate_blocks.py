@@ -284,21 +284,26 @@ def compare_dataset(
 
     Parameters
     ----------
-    dataset, ood : str, path or Dataset
-        Folders of Parquet files with predictions, local or at any address of ``fsspec``; with
-        labels for ``"selective"``, and ``ood`` for ``"ood"``.
-    task, task_loss, rules, components, baselines, floor
+    dataset : str, path or Dataset
+        A folder of Parquet files with predictions, local or at any address of ``fsspec``; for
+        ``"selective"`` with labels.
+    task, task_loss
         As for :func:`scorewise.compare`.
+    ood : str, path or Dataset, optional
+        Such a folder of out-of-distribution rows, for ``"ood"``.
     scheduler : str or distributed.Client
         As for :func:`scorewise.scale.cluster`.
-    confidence, n_resamples, random_state, progress
+    rules, components, baselines, floor, confidence, n_resamples, random_state
         As for :func:`scorewise.compare`.
     normalize : bool
         Rescale probabilities to sum to 1.
     storage_options : dict, optional
         Options of the filesystem.
+    progress : bool, optional
+        Whether to show a progress bar; by default on terminals and in notebooks, for long work.
     n_bins : int
-        As for :func:`scorewise.scale.compare`.
+        The largest number of distinct scores that are distinguished, per measure; of more, nearly
+        equal ones count as tied.
     **reading
         As for :func:`scorewise.read_predictions`: ``labels``, ``class_names``, …
 
@@ -313,8 +318,19 @@ def compare_dataset(
 
     Examples
     --------
-    >>> from scorewise import scale
-    >>> comparison = scale.compare_dataset("predictions/", scheduler="local:2")  # doctest: +SKIP
+    >>> import pathlib, tempfile
+    >>> import numpy as np, scorewise as sw
+    >>> from distributed import Client
+    >>> from scorewise.scale import compare_dataset
+    >>> folder = pathlib.Path(tempfile.mkdtemp())
+    >>> (folder / "in").mkdir()
+    >>> probs = sw.binary(np.repeat([[0.05, 0.25], [0.5, 0.6]], 100, axis=0))
+    >>> y = np.r_[np.zeros(100, int), np.arange(100) % 2]
+    >>> sw.write_predictions(folder / "in/a.parquet", probs, labels=y)
+    >>> with Client(processes=False, dashboard_address=":0") as client:
+    ...     comparison = compare_dataset(folder / "in", rules="log", scheduler=client)
+    >>> comparison.best, comparison["epistemic log"].verdict
+    ('total zero-one', 'worse')
     """
     advice = advise(task, task_loss)
     if advice.task == "active":
@@ -364,21 +380,28 @@ def evaluate_dataset(
 
     Parameters
     ----------
-    dataset, ood : str, path or Dataset
-        Folders of Parquet files with predictions, local or at any address of ``fsspec``; the first
-        with labels.
+    dataset : str, path or Dataset
+        A folder of Parquet files with labelled predictions, local or at any address of ``fsspec``.
+    ood : str, path or Dataset, optional
+        Such a folder of out-of-distribution rows.
     scheduler : str or distributed.Client
         As for :func:`scorewise.scale.cluster`.
-    task_loss, rules, max_loss, confidence, floor, loss_bound, n_uncertain
+    task_loss, rules, max_loss, confidence, floor, loss_bound
         As for :func:`scorewise.evaluate`.
-    n_resamples, random_state, progress
+    n_uncertain, n_resamples, random_state
         As for :func:`scorewise.evaluate`.
     normalize : bool
         Rescale probabilities to sum to 1.
     storage_options : dict, optional
         Options of the filesystem.
-    n_bins, max_certification_rows : int
-        As for :func:`scorewise.scale.evaluate`.
+    progress : bool, optional
+        Whether to show a progress bar; by default on terminals and in notebooks, for long work.
+    n_bins : int
+        The largest number of distinct scores that are distinguished, per measure; of more, nearly
+        equal ones count as tied.
+    max_certification_rows : int
+        Of more rows, certificates are computed from a uniform random sample of this size, from
+        which they are valid too; so are the uncertainties that figures show.
     **reading
         As for :func:`scorewise.read_predictions`: ``labels``, ``class_names``, …
 
@@ -393,8 +416,22 @@ def evaluate_dataset(
 
     Examples
     --------
-    >>> from scorewise import scale
-    >>> evaluation = scale.evaluate_dataset("predictions/", scheduler="local:2")  # doctest: +SKIP
+    >>> import pathlib, tempfile
+    >>> import numpy as np, scorewise as sw
+    >>> from distributed import Client
+    >>> from scorewise.scale import evaluate_dataset
+    >>> folder = pathlib.Path(tempfile.mkdtemp())
+    >>> (folder / "in").mkdir()
+    >>> probs = sw.binary(np.repeat([[0.05, 0.25], [0.5, 0.6]], 100, axis=0))
+    >>> y = np.r_[np.zeros(100, int), np.arange(100) % 2]
+    >>> sw.write_predictions(folder / "in/a.parquet", probs, labels=y)
+    >>> with Client(processes=False, dashboard_address=":0") as client:
+    ...     evaluation = evaluate_dataset(folder / "in", scheduler=client)
+    >>> evaluation.n_rows, evaluation.loss
+    (200, 0.25)
+    >>> print(evaluation.verdict.abstain)
+    If the model passes on the 50 % of cases it is least sure of, 0 % of the rest are wrong instead
+    of 25 %; on new cases like these at most 5 % of the answers will be wrong, with 95 % confidence.
     """
     bootstrap = BootstrapSettings.of(confidence, n_resamples, random_state, progress)
     precision = Precision.of(n_bins, max_certification_rows, SPLIT_EVERY)

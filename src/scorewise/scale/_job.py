@@ -6,17 +6,7 @@ the client nor the scheduler holds more for more partitions.
 :func:`map_in_order` yields ``function(partition, *arguments)`` of each partition, in their order.
 Use it where the result is small and merged, such as a histogram, and no file is written.
 
-:func:`write_partitions` writes one Parquet file per partition. What it writes is a :class:`Work`, a
-picklable object with
-
-- ``names``: the columns of numbers that the summary describes,
-- ``fields``: the fields of a chunk that are needed besides the members, such as ``{"ids"}``,
-- ``settings()``: whatever the output depends on, as JSON can hold it,
-- ``columns(chunk, first_row)``: the columns for the rows of a chunk. ``first_row`` is the number of
-  its first row in the partition; where errors have an index, it counts from there,
-- ``counts(columns)``: arrays of whole numbers by name, which are added over all chunks and
-  partitions,
-- ``by``, optional: a column of text, for each value of which the numbers are summarised too.
+:func:`write_partitions` writes one Parquet file per partition, with the columns of a :class:`Work`.
 
 The heart is one idempotent task per partition. If the manifest has an entry for the partition, made
 with these settings from this version of the input, and the digest of the output is that of the
@@ -91,7 +81,35 @@ _AHEAD = 256  # partitions by which the fastest may be ahead of the slowest, at 
 
 
 class Work(Protocol):
-    """What is computed for the rows of each partition; see the module's documentation."""
+    """What is computed for the rows of each partition by :func:`write_partitions`.
+
+    Any object with these attributes and methods that can be pickled. It may also have ``by``, the
+    name of a column of text: the numbers are then summarised for each of its values too.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> import numpy as np, scorewise as sw
+    >>> from distributed import Client
+    >>> from scorewise.scale import Dataset, write_partitions
+    >>> folder = pathlib.Path(tempfile.mkdtemp())
+    >>> (folder / "in").mkdir()
+    >>> probs = sw.binary(np.repeat([[0.05, 0.25], [0.5, 0.6]], 100, axis=0))
+    >>> sw.write_predictions(folder / "in/a.parquet", probs)
+    >>> class Confidence:
+    ...     names, fields = ("confidence",), frozenset()
+    ...     def settings(self):
+    ...         return {"task": "confidence"}
+    ...     def columns(self, chunk, first_row):
+    ...         return {"confidence": chunk.chunk_samples(first_row).mean.max(axis=-1)}
+    ...     def counts(self, columns):
+    ...         return {"sure": np.array([(columns["confidence"] > 0.8).sum()])}
+    >>> dataset = Dataset.of(folder / "in")
+    >>> with Client(processes=False, dashboard_address=":0") as client:
+    ...     written = write_partitions(dataset, Confidence(), folder / "out", scheduler=client)
+    >>> written.columns, written.counts, round(written.summary["confidence"].mean, 3)
+    (('confidence',), {'sure': array([100])}, 0.7)
+    """
 
     @property
     def names(self) -> Sequence[str]:
@@ -99,16 +117,42 @@ class Work(Protocol):
 
     @property
     def fields(self) -> frozenset[str]:
-        """The fields of a chunk that are needed besides the members."""
+        """The fields of a chunk that are needed besides the members, such as ``{"ids"}``."""
 
     def settings(self) -> dict[str, Any]:
-        """Return whatever the output depends on, as JSON can hold it."""
+        """Return whatever the output depends on, as JSON can hold it.
+
+        Outputs of an earlier run with other settings are not continued.
+        """
 
     def columns(self, chunk: Predictions, first_row: int) -> Columns:
-        """Return the columns for the rows of a chunk."""
+        """Return the columns for the rows of a chunk, by their names.
+
+        Parameters
+        ----------
+        chunk : Predictions
+            Some rows of a partition.
+        first_row : int
+            The number of its first row in the partition; where errors have an index, it counts from
+            there.
+
+        Returns
+        -------
+        dict of str to array (n,)
+        """
 
     def counts(self, columns: Columns) -> Mapping[str, np.ndarray]:
-        """Return whole numbers that are added over all rows."""
+        """Return whole numbers that are added over all chunks and partitions, by name.
+
+        Parameters
+        ----------
+        columns : dict of str to array (n,)
+            What :meth:`columns` returned for a chunk.
+
+        Returns
+        -------
+        dict of str to integer array
+        """
 
 
 # -- on the client: a sliding window ---------------------------------------------------------------
@@ -141,11 +185,37 @@ def map_in_order(
     on_done : callable
         Called for each partition that is computed, in any order.
 
+    Yields
+    ------
+    partition : Partition
+    result : object
+        What the function returned for it.
+
     Raises
     ------
     ScorewiseError
         If the function raised an error, which is the cause, several workers died while they
         computed a partition, or the scheduler is lost. Only errors of the system are tried again.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> import numpy as np, scorewise as sw
+    >>> from distributed import Client
+    >>> from scorewise.scale import Dataset, map_in_order
+    >>> folder = pathlib.Path(tempfile.mkdtemp())
+    >>> (folder / "in").mkdir()
+    >>> probs = sw.binary(np.repeat([[0.05, 0.25], [0.5, 0.6]], 100, axis=0))
+    >>> for name in ("monday", "tuesday"):
+    ...     sw.write_predictions(folder / f"in/{name}.parquet", probs)
+    >>> dataset = Dataset.of(folder / "in")
+    >>> def n_rows(partition, dataset):
+    ...     return len(dataset.read(partition))
+    >>> with Client(processes=False, dashboard_address=":0") as client:
+    ...     for partition, n in map_in_order(client, n_rows, dataset.partitions, dataset):
+    ...         print(partition.name, n)
+    monday.parquet 200
+    tuesday.parquet 200
     """
     waiting = deque(enumerate(partitions))
     results: dict[int, Any] = {}  # those that are done before an earlier one
@@ -339,6 +409,24 @@ class WrittenPartitions:
     counts : dict of str to array
     groups : dict of str to dict of str to ColumnSummary
         The summary of the rows of each value of the column ``by``, if the work has one.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> import numpy as np, scorewise as sw
+    >>> from distributed import Client
+    >>> from scorewise.scale import Dataset, write_partitions
+    >>> folder = pathlib.Path(tempfile.mkdtemp())
+    >>> (folder / "in").mkdir()
+    >>> probs = sw.binary(np.repeat([[0.05, 0.25], [0.5, 0.6]], 100, axis=0))
+    >>> sw.write_predictions(folder / "in/a.parquet", probs)
+    >>> dataset, work = Dataset.of(folder / "in"), sw.io.RowScores({"log": sw.get_rule("log")})
+    >>> with Client(processes=False, dashboard_address=":0") as client:
+    ...     written = write_partitions(dataset, work, folder / "out", scheduler=client)
+    >>> written.n_rows, written.n_partitions, written.resumed
+    (200, 1, 0)
+    >>> written.columns
+    ('partition', 'row', 'total_log', 'aleatoric_log', 'epistemic_log')
     """
 
     path: str
@@ -365,7 +453,10 @@ def write_partitions(
     task: str = "score",
     progress: bool | None = None,
 ) -> WrittenPartitions:
-    """Write the columns of each partition to a file in the folder ``out``, on a cluster.
+    """Write the columns of each partition to a file in the folder ``out``, and return a summary.
+
+    Use it for work of your own on a cluster that gives a row of output for each row.
+    :func:`scorewise.scale.score_dataset` and others use it.
 
     Parameters
     ----------
@@ -391,11 +482,36 @@ def write_partitions(
     progress : bool, optional
         Whether to show a progress bar.
 
+    Returns
+    -------
+    WrittenPartitions
+        Number of rows and partitions, summary of the columns, and what is quarantined.
+
     Raises
     ------
     InvalidInput
         If a row is invalid, the settings differ, another run writes to the folder, or it has files
         that scorewise did not put there.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> import numpy as np, scorewise as sw
+    >>> from distributed import Client
+    >>> from scorewise.scale import Dataset, write_partitions
+    >>> folder = pathlib.Path(tempfile.mkdtemp())
+    >>> (folder / "in").mkdir()
+    >>> probs = sw.binary(np.repeat([[0.05, 0.25], [0.5, 0.6]], 100, axis=0))
+    >>> sw.write_predictions(folder / "in/a.parquet", probs)
+    >>> dataset, work = Dataset.of(folder / "in"), sw.io.RowScores({"log": sw.get_rule("log")})
+    >>> with Client(processes=False, dashboard_address=":0") as client:
+    ...     first, again = (
+    ...         write_partitions(dataset, work, folder / "out", scheduler=client) for _ in range(2)
+    ...     )
+    >>> first.resumed, again.resumed  # finished partitions are not computed again
+    (0, 1)
+    >>> sorted(path.name for path in (folder / "out").glob("*.parquet"))
+    ['part-00000.parquet']
     """
     validate.choice(on_bad_rows, "on_bad_rows", ON_BAD_ROWS)
     check_scheduler(scheduler)

@@ -49,6 +49,23 @@ class RowsToLabel:
         Number of rows of the data set.
     n_labelled : int
         How many of them have a label and were left out.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> import numpy as np, scorewise as sw
+    >>> from distributed import Client
+    >>> from scorewise.scale import label_dataset
+    >>> folder = pathlib.Path(tempfile.mkdtemp())
+    >>> (folder / "in").mkdir()
+    >>> probs = sw.binary(np.repeat([[0.05, 0.25], [0.5, 0.6]], 100, axis=0))
+    >>> sw.write_predictions(folder / "in/a.parquet", probs)
+    >>> with Client(processes=False, dashboard_address=":0") as client:
+    ...     chosen = label_dataset(folder / "in", 2, "log", random_state=0, scheduler=client)
+    >>> chosen.files, chosen.rows < 100, chosen.score_name
+    (('a.parquet', 'a.parquet'), array([ True,  True]), 'epistemic_log')
+    >>> list(chosen.columns())
+    ['partition', 'file', 'row', 'epistemic_log']
     """
 
     partitions: np.ndarray

@@ -67,7 +67,21 @@ class ScoreHistogram:
 
     @classmethod
     def of(cls, scores: np.ndarray, values: np.ndarray, n_bins: int = N_BINS) -> ScoreHistogram:
-        """Return the histogram of scores (n,), none of them NaN, with values (n,) or (c, n)."""
+        """Return the histogram of the scores of some rows.
+
+        Parameters
+        ----------
+        scores : array (n,)
+            None of them is NaN.
+        values : array (n,) or (c, n)
+            Values of the same rows, such as their losses.
+        n_bins : int
+            The largest number of bins.
+
+        Returns
+        -------
+        ScoreHistogram
+        """
         n_bins = validate.whole(n_bins, "n_bins", at_least=2)
         keys = keys_of(scores)
         order = np.argsort(keys, kind="stable")
@@ -77,7 +91,7 @@ class ScoreHistogram:
         return cls(n_bins, 0, keys, keys, rows, values, values)._joined()
 
     def merge(self, *others: ScoreHistogram) -> ScoreHistogram:
-        """Return the histogram of the rows of all; their order is of no consequence."""
+        """Return the histogram of the rows of this one and of ``others``, in whatever order."""
         parts = [part for part in (self, *others) if len(part.lowest)] or [self]
         lowest = np.concatenate([part.lowest for part in parts])
         order = np.argsort(lowest, kind="stable")
@@ -154,7 +168,7 @@ class ScoreHistogram:
         return LossGroups(self.sizes, self.moments.sums[0])
 
     def place(self, scores: np.ndarray) -> np.ndarray:
-        """Return the bin of each score (n,), which must be one of those in the histogram."""
+        """Return the bin of each of ``scores`` (n,), which must all be in the histogram."""
         return place(scores, self.lowest)
 
     def area_errors(self) -> tuple[float, float]:
@@ -170,6 +184,10 @@ class ScoreHistogram:
         ----------
         losses : ScoreHistogram
             Of the losses of the same rows, with the losses as values too.
+
+        Returns
+        -------
+        Curve
         """
         return Curve.of_groups(
             self.thresholds,

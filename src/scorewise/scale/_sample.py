@@ -66,13 +66,17 @@ class RowSample:
             Parts of the same rows need the same seed.
         first_row : int
             The number of the first of these rows.
+
+        Returns
+        -------
+        RowSample
         """
         size = validate.whole(size, "size", at_least=0)
         n = len(next(iter(columns.values())))
         return cls(size, seed, np.arange(first_row, first_row + n), dict(columns), n)._smallest()
 
     def merge(self, *others: RowSample) -> RowSample:
-        """Return the sample of the rows of all; their order is of no consequence."""
+        """Return the sample of the rows of this one and of ``others``, in whatever order."""
         parts = (self, *others)
         if any((part.size, part.seed) != (self.size, self.seed) for part in others):
             raise InvalidInput("samples of different sizes or seeds cannot be merged")

@@ -37,6 +37,23 @@ class ScoredDataset(TextInNotebooks):
         ``reason``, if the whole file could not be read.
     summary : dict of str to ColumnSummary
         For each column of scores: mean, quantiles, …
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> import numpy as np, scorewise as sw
+    >>> from distributed import Client
+    >>> from scorewise.scale import score_dataset
+    >>> folder = pathlib.Path(tempfile.mkdtemp())
+    >>> (folder / "in").mkdir()
+    >>> probs = sw.binary(np.repeat([[0.05, 0.25], [0.5, 0.6]], 100, axis=0))
+    >>> sw.write_predictions(folder / "in/a.parquet", probs)
+    >>> with Client(processes=False, dashboard_address=":0") as client:
+    ...     scored = score_dataset(folder / "in", "log", folder / "out", scheduler=client)
+    >>> scored.n_rows, scored.columns[-1], scored.quarantined
+    (200, 'epistemic_log', [])
+    >>> round(scored.summary["total_log"].mean, 3)
+    0.555
     """
 
     path: str
@@ -49,7 +66,7 @@ class ScoredDataset(TextInNotebooks):
 
     @classmethod
     def of(cls, written: WrittenPartitions) -> ScoredDataset:
-        """Return the result of a job."""
+        """Return the result of a job, from what it has ``written``."""
         return cls(
             written.path,
             written.n_rows,
@@ -62,7 +79,7 @@ class ScoredDataset(TextInNotebooks):
 
     @property
     def n_quarantined(self) -> int:
-        """Number of rows that are invalid; those of files that cannot be read are not counted."""
+        """The number of invalid rows, without those of files that cannot be read."""
         return sum(x["rows"] for x in self.quarantined)
 
     def __repr__(self) -> str:
@@ -95,7 +112,7 @@ def score_dataset(
     progress: bool | None = None,
     **reading: Any,
 ) -> ScoredDataset:
-    """Write the uncertainty of every row of a folder of Parquet files, computed on a cluster.
+    """Write the uncertainty of every row of a folder of Parquet files, and return a summary.
 
     Use it where :func:`scorewise.score_file` takes too long on one machine. Scores are the same.
     Each file is a partition, for which one file is written. If anything dies, repeat the call:

@@ -44,6 +44,22 @@ class ColumnSummary:
     quantiles : dict of float to float
         By probability, from a t-digest: the share of values below the quantile differs from the
         probability by about 0.01 at the median, and less towards the ends.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> import numpy as np, scorewise as sw
+    >>> from distributed import Client
+    >>> from scorewise.scale import score_dataset
+    >>> folder = pathlib.Path(tempfile.mkdtemp())
+    >>> (folder / "in").mkdir()
+    >>> probs = sw.binary(np.repeat([[0.05, 0.25], [0.5, 0.6]], 100, axis=0))
+    >>> sw.write_predictions(folder / "in/a.parquet", probs)
+    >>> with Client(processes=False, dashboard_address=":0") as client:
+    ...     scored = score_dataset(folder / "in", "log", folder / "out", scheduler=client)
+    >>> summary = scored.summary["total_log"]
+    >>> summary.n, round(summary.mean, 3), round(summary.quantiles[0.95], 3)
+    (200, 0.555, 0.688)
     """
 
     n: int
