@@ -82,7 +82,8 @@ def members_of(cls: type) -> Iterator[tuple[str, Any]]:
     """
     for name, member in inspect.getmembers(cls):
         home = next((base for base in cls.__mro__ if name in vars(base)), object)
-        if name.startswith("_") or not home.__module__.startswith("scorewise"):
+        is_ours = home.__module__.startswith("scorewise") and not name.startswith("_")
+        if not is_ours or name in getattr(home, "__dataclass_fields__", {}):  # fields are data
             continue
         if is_method(member) or is_property(member):
             yield f"{home.__module__}.{home.__qualname__}.{name}", member
