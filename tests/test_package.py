@@ -110,6 +110,7 @@ def test_extras_are_there():
         "boosting",
         "dask",
         "sign",
+        "docs",
         "dev",
         "all",
     }

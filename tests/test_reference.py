@@ -289,6 +289,13 @@ def test_the_page_lists_every_public_name_and_no_other():
     } == {module: sorted(names) for module, names in public_modules().items()}
 
 
+def test_public_modules_export_what_exists_in_order():
+    for module in map(importlib.import_module, public_modules().keys() - {"scorewise"}):
+        names = getattr(module, "__all__", [])
+        assert names == sorted(names, key=lambda n: (not n.isupper(), not n[0].isupper(), n))
+        assert all(hasattr(module, name) for name in names), module
+
+
 def test_every_public_name_has_an_example():
     assert those(PAGES, has_no_example) == {}
 
