@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import importlib
 import re
 from collections import defaultdict
 from pathlib import Path
@@ -113,48 +112,6 @@ def test_one_file_name_is_one_module():
         if path.name != "__init__.py" and module[0] not in {"cli", "plots"}:
             homes[module[-1].lstrip("_")].append(".".join(module))
     assert not {name: places for name, places in homes.items() if len(places) > 1}
-
-
-def exports_of(module: str) -> list[str]:
-    """The names in ``__all__``; ``rules`` has none, and imports only what it exports."""
-    names = vars(importlib.import_module(module))
-    return names.get("__all__", [name for name in names if not name.startswith("_")])
-
-
-def public_modules() -> dict[str, list[str]]:
-    """The names that each public module exports, except those at the top level.
-
-    A module is public if no part of its name starts with an underscore. Kernels and commands are
-    found by file: their modules are for the package that finds them.
-    """
-    modules = {
-        ".".join(["scorewise", *module]): module
-        for module in map(module_of, SOURCES)
-        if module and not any(map(is_private, module))
-    }
-    return {
-        name: [n for n in exports_of(name) if n not in scorewise.__all__]
-        for name, module in modules.items()
-        if len(module) == 1 or module[0] not in {"kernels", "cli", "models"}
-    }
-
-
-def test_the_page_of_public_modules_lists_their_names():
-    sections = re.split(r"^## `(.+)`$", (ROOT / "docs/api.md").read_text(), flags=re.MULTILINE)[1:]
-    listed = {
-        module: re.findall(r"`(\w+)`(?=[^|]*\|[^|]*\|$)", text, flags=re.MULTILINE)
-        for module, text in zip(sections[::2], sections[1::2], strict=True)
-    }
-    assert {m: sorted(names) for m, names in listed.items()} == {
-        m: sorted(names) for m, names in public_modules().items()
-    }
-
-
-def test_public_modules_export_what_exists_in_order():
-    for module in map(importlib.import_module, public_modules()):
-        names = getattr(module, "__all__", [])
-        assert names == sorted(names, key=lambda n: (not n.isupper(), not n[0].isupper(), n))
-        assert all(hasattr(module, name) for name in names), module
 
 
 def test_no_module_imports_at_its_top_what_only_unix_has():

@@ -183,18 +183,18 @@ class Curve:
         return np.arange(1, len(self) + 1) if self.groups is None else self.groups.rows
 
     def total_loss_of(self, k: Any) -> np.ndarray:
-        """Return the summed loss of the k most certain rows, for numbers k from 1 to n."""
+        """Return the summed loss of the ``k`` most certain rows, for numbers from 1 to n."""
         k = np.asarray(k)
         return (
             np.asarray(self.total_loss[k - 1]) if self.groups is None else self.groups.total_loss(k)
         )
 
     def threshold_of(self, k: Any) -> np.ndarray:
-        """Return the smallest thresholds that accept at least k rows."""
+        """Return the smallest thresholds that accept at least ``k`` rows."""
         return np.asarray(self.threshold[np.searchsorted(self.n_accepted, k)])
 
     def accepted_by_threshold(self, k: Any) -> tuple[np.ndarray, np.ndarray]:
-        """Return the thresholds that accept at least k rows, and how many they accept with ties."""
+        """Return the thresholds that accept ``k`` rows or more, and how many each accepts."""
         thresholds = self.threshold_of(k)
         last = np.searchsorted(self.threshold, thresholds, side="right") - 1
         return thresholds, self.n_accepted[last]
@@ -224,7 +224,7 @@ class Curve:
         )
 
     def has_losses_of(self, other: Curve) -> bool:
-        """Return whether the rows of another curve have the same losses, in whatever order."""
+        """Return whether the rows of the curve ``other`` have the same losses, in any order."""
         mine, others = self.ranked_losses, other.ranked_losses
         return len(self) == len(other) and len(mine) == len(others) and np.allclose(mine, others)
 
@@ -345,7 +345,28 @@ class Curve:
         return accepted / len(self)
 
     def loss_at(self, coverage: float) -> float:
-        """Return the mean loss when at least this proportion of the rows is accepted."""
+        """Return the mean loss when at least this proportion of the rows is accepted.
+
+        Parameters
+        ----------
+        coverage : float
+            Above 0 and at most 1.
+
+        Returns
+        -------
+        float
+
+        Raises
+        ------
+        InvalidInput
+            If the coverage is no such number.
+
+        Examples
+        --------
+        >>> import scorewise as sw
+        >>> sw.rejection_curve([0, 1, 0, 1], [0.1, 0.4, 0.2, 0.3]).loss_at(0.5)
+        0.0
+        """
         coverage = validate.number(coverage, "coverage")
         if not 0 < coverage <= 1:
             raise InvalidInput(f"coverage is {coverage}; it must be above 0 and at most 1")
@@ -419,6 +440,10 @@ def aulc(losses: Any, uncertainty: Any) -> float:
     losses, uncertainty : arrays (n,)
         As for :func:`rejection_curve`, which raises the same errors.
 
+    Returns
+    -------
+    float
+
     Examples
     --------
     >>> import scorewise as sw
@@ -444,6 +469,10 @@ def augrc(losses: Any, uncertainty: Any) -> float:
     ----------
     losses, uncertainty : arrays (n,)
         As for :func:`rejection_curve`, which raises the same errors.
+
+    Returns
+    -------
+    float
 
     Examples
     --------

@@ -160,7 +160,7 @@ class Samples(TextInNotebooks):
 
     @classmethod
     def of(cls, raw: RawPredictions, weights: Any = None) -> Samples:
-        """Return the checked samples of raw members."""
+        """Return the samples of ``raw`` members with these ``weights``, checked."""
         probs, normalized_weights = raw.probabilities(), raw.normalized_weights(weights)
         return cls._trusted(probs, normalized_weights, raw.stored_as(weights), raw.classes)
 
@@ -179,7 +179,8 @@ class Samples(TextInNotebooks):
     ) -> list[Array]:
         """Return the arrays that ``work`` returns for raw members, checked block by block.
 
-        ``work`` also takes the block's part of the rows, arrays ``(..., R)``.
+        ``raw`` and ``weights`` are as for :meth:`of`. ``work`` takes the samples of a block, and
+        its part of the ``rows``, arrays ``(..., R)``.
         """
         raw.check_logits()
         w, stored_as = raw.normalized_weights(weights), raw.stored_as(weights)
@@ -303,7 +304,7 @@ class Samples(TextInNotebooks):
         return distance_from_one(namespace(self.probs), self.sums)
 
     def where(self, mask: Array) -> Samples:
-        """Return the instances at which a boolean array ``(...)`` is true, along one axis."""
+        """Return the instances at which the boolean ``mask`` ``(...)`` is true, along one axis."""
         w = self.weights
         w = w if w is None or w.ndim == 1 else w[mask]
         probs = side_by_side(namespace(self.probs), self.probs[mask])
@@ -327,7 +328,15 @@ class Samples(TextInNotebooks):
         return Samples._trusted(probs, w, self.stored_as, self.classes_)
 
     def average(self, values: Array) -> Array:
-        """Return E_Q of values per member, ``(..., M)`` or ``(..., M, R)``, as ``probs`` are."""
+        """Return E_Q of ``values`` per member, ``(..., M)`` or ``(..., M, R)``, as ``probs`` are.
+
+        Examples
+        --------
+        >>> import numpy as np, scorewise as sw
+        >>> q = sw.Samples([[0.9, 0.1], [0.5, 0.5]], weights=[3, 1])
+        >>> float(q.average(np.array([0.0, 1.0])))
+        0.25
+        """
         xp = namespace(values)
         axis = -2 if values.ndim == self.probs.ndim else -1
         if self.weights is None:
@@ -353,8 +362,18 @@ class Samples(TextInNotebooks):
     ) -> list[Array]:
         """Return the arrays that ``work`` returns, computed on blocks that fit a cache.
 
-        ``work`` also takes the block's part of the rows, arrays ``(..., R)``. With many
-        temporaries, work on parts of such a block.
+        Parameters
+        ----------
+        work : callable
+            From the samples of a block, and its part of the rows, to a list of arrays.
+        *rows : array (..., R)
+            Other values of the same instances.
+        parts : int
+            With many temporaries, the number of parts of such a block to work on.
+
+        Returns
+        -------
+        list of arrays (..., R)
 
         Examples
         --------
@@ -546,7 +565,9 @@ class Dirichlet(TextInNotebooks):
         return self.alpha < 0.01
 
     def in_float64(self, *, on_host: bool) -> Dirichlet:
-        """Return the distribution in float64, which sums need; on the host if JAX has none.
+        """Return the distribution in float64, which sums need.
+
+        With ``on_host``, JAX arrays become NumPy arrays, which always have float64.
 
         Examples
         --------
@@ -561,7 +582,7 @@ class Dirichlet(TextInNotebooks):
         return Dirichlet(values, check=False, class_names=self.classes_)
 
     def integrate(self, f: Callable[[np.ndarray], np.ndarray]) -> Array:
-        """Return the values of a NumPy function of the parameters ``(..., K)``.
+        """Return the values of ``f``, a NumPy function of the parameters ``(..., K)``.
 
         Use it in a rule that integrates numerically; it raises for arrays with gradients.
 

@@ -24,6 +24,7 @@ from scorewise._array import (
     is_recorded,
     namespace,
 )
+from scorewise._inputs import InputOptions
 from scorewise._members import Members
 from scorewise._numerics import allowed_error
 from scorewise.decompose._jackknife import Jackknife
@@ -36,9 +37,39 @@ _ERROR_UNITS = 8  # rounding errors of 1 that TU − AU may have; up to 6.3 were
 
 
 def components_by_arrays(
-    members: Members, rules: Sequence[ScoringRule], extras: Extras
+    members: Members | Samples, rules: Sequence[ScoringRule], extras: Extras
 ) -> list[Array]:
-    """Return all components of all rules, in the order of the rules."""
+    """Return all components of all rules by the rules' own formulas, without a kernel.
+
+    Use it as the reference that a kernel is compared with.
+
+    Parameters
+    ----------
+    members : Samples (..., M, K)
+        Also members that are not checked yet, as :func:`scorewise.decompose` has them.
+    rules : sequence of ScoringRule
+    extras : Extras
+        What follows the three components of each rule.
+
+    Returns
+    -------
+    list of arrays (...)
+        Total, aleatoric and epistemic uncertainty and the extras, in the order of the rules.
+
+    Raises
+    ------
+    InvalidInput
+        If the members are invalid, or fewer than two have weight, which the jackknife needs.
+
+    Examples
+    --------
+    >>> import scorewise as sw
+    >>> from scorewise.decompose import components_by_arrays
+    >>> samples = sw.Samples([[[0.9, 0.1], [0.5, 0.5]]])
+    >>> components_by_arrays(samples, [sw.rules.brier], sw.kernels.Extras())
+    [array([0.42]), array([0.34]), array([0.08])]
+    """
+    members = Members.of(members, None, InputOptions())
     if extras.jackknife:
         weights = members.raw.normalized_weights(members.weights)
         validate.require_two_weighted_members(weights, members.raw.layout)

@@ -41,6 +41,18 @@ class Decomposition:
         In the units of the rule's loss, in the library and on the device of the input.
     standard_error : Decomposition or None
         Standard errors of the three, if requested or if the values were simulated.
+
+    Examples
+    --------
+    >>> import scorewise as sw
+    >>> decomposition = sw.decompose([[[0.9, 0.1], [0.5, 0.5]]], "brier")
+    >>> decomposition
+    Decomposition(
+      total     = [0.42]
+      aleatoric = [0.34]
+      epistemic = [0.08]
+    )
+    >>> total, aleatoric, epistemic = decomposition
     """
 
     total: Array
@@ -405,6 +417,20 @@ class Explanation:
 
     If a kernel computes only some of the rules, the path is its name, and the reason names the
     rules of the array path.
+
+    Attributes
+    ----------
+    path : str
+    reason : str
+
+    Examples
+    --------
+    >>> import scorewise as sw
+    >>> explanation = sw.explain_kernel(sw.Dirichlet([8.0, 1.0, 1.0]), "log")
+    >>> explanation.path
+    'array'
+    >>> print(explanation)
+    array: a Dirichlet has closed forms and no members
     """
 
     path: str
@@ -436,7 +462,11 @@ def explain_kernel(
 
     Parameters
     ----------
-    predictions, rule, weights, …
+    predictions, rule
+        As for :func:`scorewise.decompose`.
+    weights, member_axis, class_axis, from_logits, normalize, check, class_names
+        As for :func:`scorewise.decompose`.
+    unbiased, standard_errors, predictor
         As for :func:`scorewise.decompose`.
 
     Returns

@@ -143,6 +143,10 @@ def read_parquet_file(
     **options
         As for :func:`scorewise.read_predictions`: ``class_names``, ``probs``, ``labels``, …
 
+    Returns
+    -------
+    Predictions
+
     Raises
     ------
     InvalidInput
@@ -185,6 +189,10 @@ def predictions_of_table(
         The number of the first row in the file.
     **options
         As for :func:`scorewise.read_predictions`.
+
+    Returns
+    -------
+    Predictions
 
     Examples
     --------

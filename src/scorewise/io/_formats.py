@@ -326,6 +326,10 @@ def write_predictions(
 def prediction_suffixes() -> tuple[str, ...]:
     """Return the suffixes of all file formats.
 
+    Returns
+    -------
+    tuple of str
+
     Examples
     --------
     >>> import scorewise as sw

@@ -148,7 +148,11 @@ class Predictions(TextInNotebooks):
         class_names: tuple[str, ...] | None = None,
         member_weights: np.ndarray | None = None,
     ) -> Predictions:
-        """Return predictions whose rows are read from a source."""
+        """Return predictions whose rows are read from ``source``, a chunk at a time.
+
+        ``class_names`` are those of its K classes, and ``member_weights``, ``(M,)``, those of all
+        rows; None if there are none, or rows have weights of their own.
+        """
         predictions = object.__new__(cls)
         predictions._set(source, class_names, member_weights, None)
         return predictions
@@ -391,9 +395,30 @@ class Predictions(TextInNotebooks):
     ) -> Iterator[tuple[int, Predictions, Samples]]:
         """Yield for each chunk the number of its first row, the chunk and its checked members.
 
-        Errors use row numbers of the whole file. With ``rounded_as``, members and weights are
-        rounded as if they had been stored in these dtypes. Chunks have the ``fields`` besides the
-        members.
+        Errors use row numbers of the whole file.
+
+        Parameters
+        ----------
+        normalize : bool
+            Rescale probabilities to sum to 1.
+        rounded_as : StoredAs, optional
+            Members and weights are rounded as if they had been stored in these dtypes.
+        fields : collection of str
+            Fields of the chunks besides the members.
+
+        Yields
+        ------
+        first_row : int
+        chunk : Predictions
+        samples : Samples
+
+        Examples
+        --------
+        >>> import numpy as np, scorewise as sw
+        >>> predictions = sw.io.Predictions(np.full((5, 3, 2), 0.5))
+        >>> for first_row, chunk, samples in predictions.sample_chunks():
+        ...     print(first_row, samples)
+        0 Samples(3 members, 2 classes, batch (5,), float64)
         """
         row = 0
         for chunk in self.chunks(fields=self.member_fields | frozenset(fields)):
@@ -407,7 +432,10 @@ class Predictions(TextInNotebooks):
     def chunk_samples(
         self, first_row: int, *, normalize: bool = False, rounded_as: StoredAs | None = None
     ) -> Samples:
-        """Return the checked members of a chunk; errors count rows from ``first_row``."""
+        """Return the checked members of a chunk; errors count rows from ``first_row``.
+
+        ``normalize`` and ``rounded_as`` are as for :meth:`sample_chunks`.
+        """
         raw, weights = self.raw(first_row, normalize), self.weights
         if rounded_as is not None:
             raw, weights = raw.rounded(weights, rounded_as)
@@ -429,7 +457,10 @@ class Predictions(TextInNotebooks):
         return frozenset({"logits" if self.from_logits else "probs", "weights"})
 
     def raw(self, first_row: int, normalize: bool) -> RawPredictions:
-        """Return the members as kernels take them; errors count rows from ``first_row``."""
+        """Return the members as kernels take them; errors count rows from ``first_row``.
+
+        With ``normalize``, probabilities are rescaled to sum to 1 where they are used.
+        """
         values = self.logits if self.from_logits else self.probs
         normalize = normalize and not self.from_logits  # a softmax sums to 1
         options = InputOptions(
@@ -444,12 +475,12 @@ class Predictions(TextInNotebooks):
         return self.source.row_group_starts
 
     def locate(self, row: int) -> str:
-        """Return the place of a row for a message: its number, and its row group if any."""
+        """Return the place of ``row`` for a message: its number, and its row group if any."""
         stored = self.source.locate(row)
         return f"row {row}" if stored is None else f"row {row} ({stored})"
 
     def with_location(self, error: InvalidInput) -> InvalidInput:
-        """Return the error with the name of the file and the place of the wrong row."""
+        """Return the ``error`` with the name of the file and the place of the wrong row."""
         sums_are_wrong = any(remedy.argument == "normalize" for remedy in error.remedies)
         if sums_are_wrong and self.shape[1] == 1:
             problem = f"{error.problem}; {CLASS_1_ALONE}"

@@ -128,7 +128,7 @@ class RowScores:
         return all(map(_is_storable, self.rules.values()))
 
     def check_classes(self, predictions: Predictions) -> None:
-        """Raise if a rule does not fit the classes of the predictions."""
+        """Raise if a rule does not fit the classes of the ``predictions``."""
         for rule in self.rules.values():
             rule.for_classes(predictions.class_names).check_classes(predictions.shape[-1])
 
@@ -144,7 +144,7 @@ class RowScores:
         return settings
 
     def decompose(self, chunk: Predictions, first_row: int) -> list[Any]:
-        """Return the decompositions of a chunk; errors count rows from ``first_row``."""
+        """Return the decompositions of ``chunk``, Predictions; errors count from ``first_row``."""
         raw = chunk.raw(first_row, self.normalize)
         if self.calibration is None:
             results = decompose(Members(raw, chunk.weights), self.rules)
@@ -154,17 +154,20 @@ class RowScores:
         return list(results.values())
 
     def columns(self, chunk: Predictions, first_row: int) -> dict[str, np.ndarray]:
-        """Return ids or row numbers, and the scores of a chunk."""
+        """Return ids or row numbers from ``first_row`` on, and the scores of ``chunk``."""
         return self.table(chunk, first_row, self.decompose(chunk, first_row))
 
     def counts(self, columns: Columns) -> dict[str, np.ndarray]:
-        """Return no counts: scores are summarised by their distribution."""
+        """Return no counts of the ``columns``: scores are summarised by their distribution."""
         return {}
 
     def table(
         self, chunk: Predictions, first_row: int, results: Iterable[Any]
     ) -> dict[str, np.ndarray]:
-        """Return ids or row numbers, and the scores in decompositions."""
+        """Return what :meth:`columns` returns, from decompositions that are already there.
+
+        ``results`` are those of ``chunk``, whose first row is ``first_row``, one for each rule.
+        """
         columns = row_column(chunk.ids, first_row, len(chunk))
         for rule, result in zip(self.rules, results, strict=True):
             for component in COMPONENTS:
@@ -185,6 +188,16 @@ class ScoredFile:
         The metadata in the file: version, rules, name and digest of the input, …
     resumed : int
         Number of rows that were scored by an earlier, interrupted run.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> import numpy as np, scorewise as sw
+    >>> folder = pathlib.Path(tempfile.mkdtemp())
+    >>> sw.write_predictions(folder / "test.npz", np.full((100, 5, 3), 1 / 3))
+    >>> scored = sw.score_file(folder / "test.npz", "log", folder / "uncertainty.csv")
+    >>> scored.path.name, scored.n_rows, scored.metadata["rules"]
+    ('uncertainty.csv', 100, {'log': 'log'})
     """
 
     path: Path
@@ -206,12 +219,12 @@ def score_file(
     progress: bool | None = None,
     **options: Any,
 ) -> ScoredFile:
-    """Write the uncertainty of every row of a file to another file, in constant memory.
+    """Write the uncertainty of every row of a file to another file, and return what was written.
 
-    Use it for saved predictions of any size. Progress is stored every 256 MiB of input, in
-    the hidden folder ``.NAME.parts`` beside the output. An interrupted run resumes from there when
-    it is started again, and the result is the same, byte for byte; stored rows that have been
-    damaged are scored again.
+    Use it for saved predictions of any size: memory stays constant. Progress is stored every
+    256 MiB of input, in the hidden folder ``.NAME.parts`` beside the output. An interrupted run
+    resumes from there when it is started again, and the result is the same, byte for byte; stored
+    rows that have been damaged are scored again.
 
     Parameters
     ----------
@@ -314,6 +327,10 @@ def row_uncertainties(
         Rescale probabilities to sum to 1.
     progress : bool, optional
         Whether to show a progress bar; by default on terminals and in notebooks, for long work.
+
+    Returns
+    -------
+    array (N,)
 
     Raises
     ------

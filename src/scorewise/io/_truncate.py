@@ -47,6 +47,15 @@ class TruncatedPredictions(TextInNotebooks):
         The class of each column, the most likely one first.
     n_classes : int
         The number of classes K before.
+
+    Examples
+    --------
+    >>> import numpy as np, scorewise as sw
+    >>> truncated = sw.io.truncate(np.full((5, 3, 1000), 1 / 1000), 10)
+    >>> truncated
+    TruncatedPredictions(5 rows, 3 members, 1,000 classes, of which 10 are stored, float64)
+    >>> truncated.predictions.shape, truncated.classes.shape
+    ((5, 3, 11), (5, 10))
     """
 
     predictions: Predictions

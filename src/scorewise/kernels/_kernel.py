@@ -31,6 +31,14 @@ class Extras:
     predictor : array (..., K) or None
         Predictions q, checked and in the library and precision of the members' probabilities. TU is
         then E_Q L(q, θ) and EU is E_Q D(q, θ). Alone.
+
+    Examples
+    --------
+    >>> from scorewise.kernels import Extras
+    >>> bool(Extras()), Extras().n_components
+    (False, 3)
+    >>> Extras(standard_errors=True).n_components
+    6
     """
 
     unbiased: bool = False
@@ -55,7 +63,22 @@ class Extras:
 
 @dataclass(frozen=True)
 class Usability:
-    """Whether a kernel can read some members, and why."""
+    """Whether a kernel can read some members, and why.
+
+    Attributes
+    ----------
+    usable : bool
+        Also the truth value of the object.
+    reason : str
+        A part of a sentence, for :func:`scorewise.explain_kernel`.
+
+    Examples
+    --------
+    >>> from scorewise.kernels import Usability
+    >>> answer = Usability(False, "the members are on a GPU")
+    >>> "kernel" if answer else f"array path: {answer.reason}"
+    'array path: the members are on a GPU'
+    """
 
     usable: bool
     reason: str
@@ -70,40 +93,74 @@ class Kernel(Protocol):
     A module or any other object may be one. What a kernel need not have is in
     :class:`AveragingKernel` and :class:`AccumulatingKernel`; without it the array path does that
     work. Nothing is registered: :func:`averages` and :func:`accumulates` look for the names.
+
+    In all methods, ``raw`` are the members ``(..., M, K)``, not checked, and ``weights`` their
+    weights ``(M,)`` or ``(..., M)``, or None.
+
+    Examples
+    --------
+    >>> import scorewise as sw
+    >>> from scorewise.kernels import KERNELS, Extras
+    >>> kernel, raw = KERNELS["cpu"], sw.Samples([[[0.9, 0.1], [0.5, 0.5]]]).raw()
+    >>> bool(kernel.is_usable(raw, None)), kernel.supports(sw.rules.brier, Extras())
+    (True, True)
+    >>> kernel.compute(raw, None, [sw.rules.brier], Extras())
+    [array([0.42]), array([0.34]), array([0.08])]
     """
 
     def is_usable(self, raw: RawPredictions, weights: Any) -> Usability:
-        """Return whether this kernel can read these members and weights; no value is read."""
+        """Return whether this kernel can read ``raw`` and ``weights``; no value is read."""
 
     def supports(self, rule: ScoringRule, extras: Extras) -> bool:
-        """Return whether this kernel computes all components of a rule, and these extras."""
+        """Return whether this kernel computes all components of ``rule``, and the ``extras``."""
 
     def compute(
         self, raw: RawPredictions, weights: Any, rules: Sequence[ScoringRule], extras: Extras
     ) -> list[Array] | None:
         """Return total, aleatoric and epistemic uncertainty of each rule, one after the other.
 
-        The extras follow the three of their rule. The rules are supported ones. None for invalid
-        predictions or weights (the jackknife needs two members with weight), and if the kernel
-        cannot run: the array path then raises the error, or computes the result.
+        The ``extras`` follow the three of their rule. The ``rules`` are supported ones. None if
+        ``raw`` or ``weights`` are invalid (the jackknife needs two members with weight), and if the
+        kernel cannot run: the array path then raises the error, or computes the result.
         """
 
 
 class AveragingKernel(Kernel, Protocol):
-    """A kernel that also computes what needs no rule: means, and variances by class."""
+    """A kernel that also computes what needs no rule: means, and variances by class.
+
+    Examples
+    --------
+    >>> import scorewise as sw
+    >>> kernel, raw = sw.kernels.KERNELS["cpu"], sw.Samples([[[0.9, 0.1], [0.5, 0.5]]]).raw()
+    >>> kernel.mean(raw, None)
+    array([[0.7, 0.3]])
+    """
 
     def mean(self, raw: RawPredictions, weights: Any) -> np.ndarray | None:
-        """Return θ̄ ``(..., K)`` in float64 as a NumPy array; None as ``compute`` does."""
+        """Return θ̄ ``(..., K)`` in float64 as a NumPy array.
+
+        None as ``compute`` does, if ``raw`` or ``weights`` are invalid.
+        """
 
     def components_by_class(self, raw: RawPredictions, weights: Any) -> list[Array] | None:
-        """Return TU, AU and EU of each class against the rest, ``(..., K)``; None as ``compute``.
+        """Return TU, AU and EU of each class against the rest, ``(..., K)``.
 
-        They are those of :func:`scorewise.label_wise`.
+        They are those of :func:`scorewise.label_wise`. None as ``compute`` does, if ``raw`` or
+        ``weights`` are invalid.
         """
 
 
 class AccumulatingKernel(Kernel, Protocol):
-    """A kernel that also adds members one at a time."""
+    """A kernel that also adds members one at a time.
+
+    Examples
+    --------
+    >>> import scorewise as sw
+    >>> kernel = sw.kernels.KERNELS["cpu"]
+    >>> state = kernel.new_state((1000, 3), "float32", [sw.rules.log])  # 1000 instances, 3 classes
+    >>> state.shape
+    (1000, 3)
+    """
 
     MOST_RULES: int
     """How many rules a state may have, at least 1; the array path accumulates the others."""
@@ -113,19 +170,49 @@ class AccumulatingKernel(Kernel, Protocol):
     ) -> AccumulatorState:
         """Return a state without any member yet.
 
-        Members are ``(..., K)`` of this shape, ``"float32"`` or ``"float64"``; there are at most
-        ``MOST_RULES`` rules, supported ones without extras.
+        Members are ``(..., K)`` of this ``shape`` and ``dtype``, ``"float32"`` or ``"float64"``;
+        there are at most ``MOST_RULES`` ``rules``, supported ones without extras.
         """
 
 
 # isinstance of a protocol would do, and takes 20 µs in Python 3.11: too long for a small array.
 def averages(kernel: Kernel | None) -> TypeGuard[AveragingKernel]:
-    """Return whether a kernel has the functions of :class:`AveragingKernel`."""
+    """Return whether a kernel has the functions of :class:`AveragingKernel`.
+
+    Parameters
+    ----------
+    kernel : Kernel or None
+
+    Returns
+    -------
+    bool
+
+    Examples
+    --------
+    >>> from scorewise.kernels import KERNELS, averages
+    >>> averages(KERNELS["cpu"]), averages(None)
+    (True, False)
+    """
     return hasattr(kernel, "mean") and hasattr(kernel, "components_by_class")
 
 
 def accumulates(kernel: Kernel | None) -> TypeGuard[AccumulatingKernel]:
-    """Return whether a kernel has what :class:`AccumulatingKernel` has."""
+    """Return whether a kernel has what :class:`AccumulatingKernel` has.
+
+    Parameters
+    ----------
+    kernel : Kernel or None
+
+    Returns
+    -------
+    bool
+
+    Examples
+    --------
+    >>> from scorewise.kernels import KERNELS, accumulates
+    >>> accumulates(KERNELS["cpu"]), accumulates(None)
+    (True, False)
+    """
     return hasattr(kernel, "new_state") and hasattr(kernel, "MOST_RULES")
 
 
@@ -133,6 +220,16 @@ class AccumulatorState(Protocol):
     """The members so far of an accumulator, in memory of a kernel.
 
     No array of the caller becomes part of it, and those that it returns are new.
+
+    Examples
+    --------
+    >>> import numpy as np, scorewise as sw
+    >>> state = sw.kernels.KERNELS["cpu"].new_state((1, 2), "float64", [sw.rules.brier])
+    >>> shares = np.array([[1, 0.5], [0, 0.5], [1, 0]])  # of two members of the same weight
+    >>> state.add_all(sw.Samples([[[0.9, 0.1], [0.5, 0.5]]]).raw(), shares)
+    True
+    >>> state.components()
+    [[array([0.42]), array([0.34]), array([0.08])]]
     """
 
     shape: tuple[int, ...]
@@ -147,7 +244,7 @@ class AccumulatorState(Protocol):
         """How far the mean is from the anchor, ``(..., K)``."""
 
     def add(self, raw: RawPredictions, shares: Callable[[int, int], np.ndarray]) -> bool:
-        """Add a member ``(..., K)``; return False, and add nothing, if it is no prediction.
+        """Add the member ``raw``, ``(..., K)``; return False, and add nothing, if it is invalid.
 
         ``shares(start, stop)`` returns those of the n instances from start to stop, ``(3, n)`` in
         the state's precision, or ``(3, 1)`` if all are the same: that of the member in the weight
@@ -159,12 +256,13 @@ class AccumulatorState(Protocol):
         """Return total, aleatoric and epistemic uncertainty of each rule, ``(...)``."""
 
     def regrets(self, rule: int) -> np.ndarray | None:
-        """Return the mean regrets under a rule, ``(..., R)``; None if it has none."""
+        """Return the mean regrets ``(..., R)`` under the rule number ``rule``; None without any."""
 
     def add_all(self, raw: RawPredictions, shares: np.ndarray) -> bool:
-        """Add members ``(N, M, K)`` at once, with the shares ``(3, M)`` of one after the other.
+        """Add members ``(N, M, K)`` at once; return False if some are invalid.
 
-        Return False if some are no predictions; the state must then not be used any more.
+        ``raw`` has the members, and ``shares``, ``(3, M)``, what ``add`` takes of one after the
+        other. After False the state must not be used any more.
         """
 
     def load(
@@ -174,4 +272,8 @@ class AccumulatorState(Protocol):
         aleatoric: Sequence[np.ndarray],
         states: Sequence[np.ndarray],
     ) -> None:
-        """Take over the statistics of other members: of each rule E H(θ), and EU or regrets."""
+        """Take over the statistics of other members.
+
+        The arrays ``anchor`` and ``deviation`` are ``(..., K)``. Of each rule, ``aleatoric`` has
+        E H(θ), and ``states`` EU or regrets.
+        """

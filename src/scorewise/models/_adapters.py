@@ -69,7 +69,19 @@ class Adapter:
 
     Examples
     --------
-    See :func:`register_adapter`.
+    >>> import numpy as np
+    >>> from scorewise.models import Adapter, SamplingOptions, member_sampler
+    >>> class Voters(list):
+    ...     "Functions from rows to probabilities of two classes."
+    >>> adapter = Adapter(
+    ...     matches=lambda model: isinstance(model, Voters),
+    ...     sampler=lambda model, options: member_sampler(model, [0, 1], options),
+    ... )
+    >>> voters = Voters([lambda X: np.full((len(X), 2), 0.5)] * 3)
+    >>> adapter.matches(voters), adapter.sampler(voters, SamplingOptions()).n_members
+    (True, 3)
+
+    :func:`register_adapter` makes it known to :func:`scorewise.predict_samples`.
     """
 
     matches: Callable[[Any], bool]
@@ -168,7 +180,14 @@ def unregister_adapter(adapter: Adapter) -> None:
 
     Examples
     --------
-    See :func:`register_adapter`.
+    >>> from scorewise.models import Adapter, has_members, register_adapter, unregister_adapter
+    >>> adapter = Adapter(matches=lambda model: model == "dice", sampler=lambda model, options: ...)
+    >>> register_adapter(adapter)
+    >>> has_members("dice")
+    True
+    >>> unregister_adapter(adapter)
+    >>> has_members("dice")
+    False
     """
     if adapter not in _registered:
         raise InvalidInput("the adapter is not registered")
@@ -208,6 +227,15 @@ def has_members(model: Any) -> bool:
 
     Use it in an adapter of your own for a model that holds another model.
 
+    Parameters
+    ----------
+    model : object
+        Fitted or not.
+
+    Returns
+    -------
+    bool
+
     Examples
     --------
     >>> from sklearn.ensemble import RandomForestClassifier
@@ -223,6 +251,14 @@ def known_classes(model: Any) -> np.ndarray | None:
     """Return labels in the order of a model's probabilities; None if classes are numbered.
 
     Use it in an adapter of your own for a model that holds another model.
+
+    Parameters
+    ----------
+    model : fitted model
+
+    Returns
+    -------
+    array (K,) or None
 
     Examples
     --------

@@ -37,6 +37,16 @@ class ModelExplanation(TextInNotebooks):
         Weights of the members; None where they are equal.
     classes : tuple or None
         Labels in the order of the probabilities; None where they are numbered or not known.
+
+    Examples
+    --------
+    >>> import scorewise as sw
+    >>> from sklearn.naive_bayes import GaussianNB
+    >>> explanation = sw.explain_model(GaussianNB())
+    >>> explanation.n_members
+    0
+    >>> explanation.reason
+    'scorewise.BootstrapEnsemble makes an ensemble of it: ...'
     """
 
     model: str

@@ -43,6 +43,14 @@ class SamplingOptions:
         Seed of the subset or of the draws. The same seed must give the same members.
     device, dropout, output
         As in :func:`scorewise.predict_samples`, for adapters that take them.
+
+    Examples
+    --------
+    >>> from scorewise.models import SamplingOptions
+    >>> SamplingOptions().n_draws, SamplingOptions(n_samples=5).n_draws
+    (20, 5)
+    >>> SamplingOptions().choose_members(3), len(SamplingOptions(n_samples=5).choose_members(100))
+    ([0, 1, 2], 5)
     """
 
     n_samples: int | None = None
@@ -59,7 +67,7 @@ class SamplingOptions:
         return validate.whole(self.n_samples, "n_samples", at_least=1)
 
     def choose_members(self, n_members: int) -> list[int]:
-        """Return the indices of all members, or of a random subset, in rising order."""
+        """Return the indices of all ``n_members``, or of a random subset, in rising order."""
         if self.n_samples is None:
             return list(range(n_members))
         size = validate.whole(self.n_samples, "n_samples", at_least=1)
@@ -76,16 +84,29 @@ _first_row: ContextVar[int] = ContextVar("first_row", default=0)
 
 @contextmanager
 def rows_from(first_row: int) -> Iterator[None]:
-    """Number the rows of X from this on in messages: X is a part of more rows.
+    """Return a context in which messages number the rows of X from ``first_row`` on.
 
-    It is for samplers that start inside.
+    Use it where X is a part of more rows. It is for samplers that start inside.
+
+    Parameters
+    ----------
+    first_row : int
+        The number of the first row of X.
+
+    Returns
+    -------
+    context manager
 
     Examples
     --------
-    >>> from scorewise.models import rows_from
+    >>> import numpy as np
+    >>> from scorewise.models import SamplingOptions, member_sampler, rows_from
+    >>> members = [lambda X: np.full((len(X), 2), 0.6)]
+    >>> sampler = member_sampler(members, ["no", "yes"], SamplingOptions())
     >>> with rows_from(1000):
-    ...     number_of_first_row()
-    1000
+    ...     next(sampler.chunks(np.zeros((3, 4)), None))
+    Traceback (most recent call last):
+    scorewise.errors.InvalidInput: member 0 returns probabilities for row 1000 that sum to 1.2, ...
     """
     token = _first_row.set(first_row)
     try:
@@ -108,16 +129,34 @@ class Sampler(Protocol):
         Number M of members or draws that it returns.
     weights : array (M,) or None
         Weights of the members; None where they are equal.
+
+    Examples
+    --------
+    A sampler of a model that returns the probabilities of all its members at once:
+
+    >>> import numpy as np
+    >>> class JointSampler:
+    ...     weights = None
+    ...     def __init__(self, predict_all, n_members):
+    ...         self.predict_all, self.n_members = predict_all, n_members
+    ...     def n_rows(self, X): return len(X)
+    ...     def chunks(self, X, batch_size):
+    ...         size = batch_size or 1000
+    ...         for start in range(0, max(len(X), 1), size):
+    ...             yield self.predict_all(X[start : start + size])
+    >>> sampler = JointSampler(lambda X: np.full((len(X), 5, 2), 0.5), 5)
+    >>> [chunk.shape for chunk in sampler.chunks(np.zeros((3, 4)), 2)]
+    [(2, 5, 2), (1, 5, 2)]
     """
 
     n_members: int
     weights: np.ndarray | None
 
     def n_rows(self, X: Any) -> int | None:
-        """Return the number of rows of X, or None if it is not known beforehand."""
+        """Return the number of rows of ``X``, or None if it is not known beforehand."""
 
     def chunks(self, X: Any, batch_size: int | None) -> Generator[np.ndarray]:
-        """Yield all members' probabilities ``(n, M, K)`` of the first rows, the next, and so on.
+        """Yield all members' probabilities ``(n, M, K)`` of the first rows of ``X``, the next, ….
 
         Those of multi-label models are ``(n, L, M, 2)``. ``batch_size`` is the number of rows per
         chunk; None lets the sampler choose. A member is one function: a row's probabilities do not

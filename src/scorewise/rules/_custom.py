@@ -185,6 +185,10 @@ def rule_from_loss_vector(fn: Callable[[Array], Array], *, name: str) -> Scoring
     name : str
         The name of the rule in results.
 
+    Returns
+    -------
+    ScoringRule
+
     Examples
     --------
     >>> import numpy as np, scorewise as sw
@@ -212,6 +216,10 @@ def rule_from_entropy(
         From probabilities ``(..., K)`` to ∇H ``(..., K)``, in any extension of H off the simplex.
     name : str
         The name of the rule in results.
+
+    Returns
+    -------
+    ScoringRule
 
     Examples
     --------

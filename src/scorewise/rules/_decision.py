@@ -181,6 +181,12 @@ class ZeroOne(_LargestClassesRule):
     Use its total uncertainty to abstain when you care about errors, its epistemic uncertainty to
     choose what to label next. Proper, but not strictly: EU is 0 where all members prefer the same
     class.
+
+    Examples
+    --------
+    >>> import scorewise as sw
+    >>> sw.rules.zero_one.loss([[0.6, 0.4], [0.1, 0.9]], [1, 1])
+    array([1., 0.])
     """
 
     family = "zero_one"
@@ -214,7 +220,26 @@ class TopK(_LargestClassesRule):
 @final
 @dataclass(frozen=True, eq=False, repr=False)
 class CostMatrix(DecisionRule):
-    """See :func:`cost_matrix`."""
+    """A rule of costs by class and action, which :func:`scorewise.rules.cost_matrix` makes.
+
+    Parameters
+    ----------
+    costs : array (K, A) or data frame
+        ``costs[y, a]`` is the cost of action ``a`` when ``y`` is true.
+    actions : sequence of str, optional
+        Names of the actions, stored as a tuple.
+    class_names : sequence, optional
+        The classes of the rows, stored as a tuple.
+    rows_in_order : bool
+        Whether rows without names are in the order of the classes although the actions are not.
+
+    Examples
+    --------
+    >>> import scorewise as sw
+    >>> rule = sw.rules.cost_matrix([[0, 5], [50, 0]], ["dismiss", "treat"])
+    >>> isinstance(rule, sw.rules.CostMatrix), rule.actions
+    (True, ('dismiss', 'treat'))
+    """
 
     costs: np.ndarray  # from any array or data frame
     actions: Sequence[str] | None = None  # stored as a tuple
@@ -343,6 +368,7 @@ class CostMatrix(DecisionRule):
 
     @cached_property
     def structure(self) -> Costs:  # type: ignore[override]
+        """The form of its entropy, by which kernels compute it."""
         return Costs(self.costs)
 
     @cached_property
@@ -447,6 +473,14 @@ class CostMatrix(DecisionRule):
         """Return a*(θ̄), ``(...)``, the first of the actions with the least mean regret.
 
         Actions that are tied for every member stay tied despite the rounding of the mean.
+
+        Parameters
+        ----------
+        samples : Samples (..., M, K)
+
+        Returns
+        -------
+        integer array (...)
 
         Examples
         --------
@@ -593,6 +627,10 @@ def top_k(k: int) -> ScoringRule:
     k : int
         Length of the list.
 
+    Returns
+    -------
+    ScoringRule
+
     Examples
     --------
     >>> import scorewise as sw
@@ -632,6 +670,10 @@ def cost_matrix(
         not certain, and the matrix is refused.
     rows_in_order : bool
         Whether rows without names are in the order of the classes although the actions are not.
+
+    Returns
+    -------
+    ScoringRule
 
     Raises
     ------

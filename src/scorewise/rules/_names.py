@@ -71,6 +71,10 @@ def get_rule(rule: RuleLike) -> ScoringRule:
         ``"nll"`` and ``"log-loss"``; of ``"brier"``, ``"brier-score"``. A list of lists, a 2-d
         array or a data frame is a cost matrix, as for :func:`scorewise.rules.cost_matrix`.
 
+    Returns
+    -------
+    ScoringRule
+
     Raises
     ------
     InvalidInput
@@ -121,6 +125,10 @@ def get_rules(
     ----------
     rules : rule or costs as for :func:`scorewise.get_rule`, or several in a list or a mapping
 
+    Returns
+    -------
+    dict of str to ScoringRule
+
     Raises
     ------
     InvalidInput
@@ -155,6 +163,14 @@ def get_rules(
 
 def is_single_rule(rules: Any) -> TypeGuard[RuleLike]:
     """Return whether an argument is one rule, by its name or as costs, rather than several.
+
+    Parameters
+    ----------
+    rules : rule or costs as for :func:`scorewise.get_rule`, or several in a list or a mapping
+
+    Returns
+    -------
+    bool
 
     Examples
     --------
@@ -238,6 +254,15 @@ def _number(text: str) -> int | float:
 
 def rule_from_json(value: Any) -> ScoringRule:
     """Return a rule from the output of :meth:`ScoringRule.to_json`.
+
+    Parameters
+    ----------
+    value : str or dict
+        A name with its numbers, or a dict of the name and the arrays that define the rule.
+
+    Returns
+    -------
+    ScoringRule
 
     Raises
     ------

@@ -91,7 +91,16 @@ class _NormRule(RuleBySum):
 @final
 @dataclass(frozen=True, eq=False, repr=False)
 class Spherical(_NormRule):
-    """ℓ(p, y) = 1 − p_y/‖p‖₂; H(p) = 1 − ‖p‖₂, D(q, p) = ‖p‖₂ − ⟨p, q⟩/‖q‖₂."""
+    """ℓ(p, y) = 1 − p_y/‖p‖₂; H(p) = 1 − ‖p‖₂, D(q, p) = ‖p‖₂ − ⟨p, q⟩/‖q‖₂.
+
+    Its total uncertainty orders instances as Brier's does; its losses are at most 1.
+
+    Examples
+    --------
+    >>> import scorewise as sw
+    >>> sw.rules.spherical.loss([[0.5, 0.5], [1.0, 0.0]], [1, 1]).round(3)
+    array([0.293, 1.   ])
+    """
 
     family = "spherical"
     structure = Norm(2.0)
@@ -130,7 +139,20 @@ class Spherical(_NormRule):
 @final
 @dataclass(frozen=True, eq=False, repr=False)
 class Pseudospherical(_NormRule):
-    """See :func:`pseudospherical`."""
+    """The pseudo-spherical rule, which :func:`scorewise.rules.pseudospherical` makes.
+
+    Parameters
+    ----------
+    alpha : float
+        More than 1.
+
+    Examples
+    --------
+    >>> import scorewise as sw
+    >>> rule = sw.rules.pseudospherical(3)
+    >>> isinstance(rule, sw.rules.Pseudospherical), rule.alpha
+    (True, 3.0)
+    """
 
     alpha: float
     family = "pseudospherical"
@@ -147,6 +169,7 @@ class Pseudospherical(_NormRule):
 
     @cached_property
     def structure(self) -> Norm:  # type: ignore[override]
+        """The form of its entropy, by which kernels compute it."""
         return Norm(self.alpha)
 
     def _order_of_totals(self) -> Hashable:
@@ -241,6 +264,10 @@ def pseudospherical(alpha: float) -> ScoringRule:
     ----------
     alpha : float
         More than 1.
+
+    Returns
+    -------
+    ScoringRule
 
     Examples
     --------

@@ -129,7 +129,17 @@ class Quadratic(_QuadraticRule):
 @final
 @dataclass(frozen=True, eq=False, repr=False)
 class RankedProbability(_QuadraticRule):
-    """ℓ(p, y) = Σ_k (F_k(p) − [y ≤ k])² with F the cumulative sums: for ordered classes."""
+    """ℓ(p, y) = Σ_k (F_k(p) − [y ≤ k])² with F the cumulative sums: for ordered classes.
+
+    Use it where a prediction far from the label is worse than one beside it. H(p) = Σ F(1 − F),
+    D(q, p) = Σ (F(q) − F(p))².
+
+    Examples
+    --------
+    >>> import scorewise as sw
+    >>> sw.rules.rps.loss([[0.0, 1.0, 0.0], [0.0, 0.0, 1.0]], [0, 0])
+    array([1., 2.])
+    """
 
     family = "rps"
     structure = CumulativeSums()
@@ -172,6 +182,10 @@ def quadratic(matrix: Any) -> ScoringRule:
     ----------
     matrix : array (K, K)
         Symmetric and positive semidefinite.
+
+    Returns
+    -------
+    ScoringRule
 
     Examples
     --------

@@ -62,15 +62,15 @@ class Unit:
             object.__setattr__(self, "label", self.noun)
 
     def format(self, value: float) -> str:
-        """Return a mean loss in a few digits, as a percentage if losses are proportions."""
+        """Return ``value``, a mean loss, in a few digits: as a percentage if it is a proportion."""
         return percent(value) if self.is_proportion else f"{value:.4g}"
 
     def format_exact(self, value: float) -> str:
-        """Return a mean loss in up to 12 digits, for guarantees, which must not be rounded."""
+        """Return ``value`` in up to 12 digits, for guarantees, which must not be rounded."""
         return percent(value, ".12g") if self.is_proportion else f"{value:.12g}"
 
     def format_fixed(self, value: float) -> str:
-        """Return a mean loss with fixed decimals, for columns; in more if these are all 0."""
+        """Return ``value`` with fixed decimals, for columns; in more if these are all 0."""
         if self.is_proportion:
             return percent(value, ".2f")
         fixed = f"{value:.4f}"
@@ -104,6 +104,20 @@ class ScoringRule(abc.ABC):
     Methods with an underscore are the interface between a rule and the rest of scorewise: a
     subclass defines them, and scorewise calls them with arrays that it has checked. Users call the
     methods without one, which check their arguments.
+
+    Examples
+    --------
+    >>> from dataclasses import dataclass
+    >>> import scorewise as sw
+    >>> @dataclass(frozen=True)
+    ... class HalfBrier(sw.rules.ScoringRule):
+    ...     family = "half_brier"
+    ...     def _losses(self, xp, p): return (xp.sum(p * p, axis=-1, keepdims=True) + 1) / 2 - p
+    ...     def _entropy(self, xp, p): return (1 - xp.sum(p * p, axis=-1)) / 2
+    ...     def _divergence(self, xp, q, p, d): return xp.sum(d * d, axis=-1) / 2
+    >>> sw.check_rule(HalfBrier(), n_classes=3)  # no error: the rule is proper
+    >>> float(sw.decompose([[1.0, 0.0], [0.5, 0.5]], HalfBrier()).epistemic)
+    0.0625
     """
 
     family: ClassVar[str]
@@ -357,6 +371,14 @@ class ScoringRule(abc.ABC):
         Two rules with equal keys provably order all instances alike, whatever the rounding of
         their totals. None if no such theorem is known.
 
+        Parameters
+        ----------
+        n_classes : int
+
+        Returns
+        -------
+        hashable or None
+
         Examples
         --------
         >>> import scorewise as sw
@@ -397,11 +419,11 @@ class ScoringRule(abc.ABC):
         return xp.argmax(p, axis=-1)
 
     def n_predictions(self, n_classes: int) -> int:
-        """Return how many different predictions there are: classes, or actions of a cost matrix."""
+        """Return how many predictions there are: ``n_classes``, or the actions of a cost matrix."""
         return n_classes
 
     def prediction_names(self, class_names: Sequence[str]) -> tuple[str, ...]:
-        """Return the names of the predictions: of classes, or of the actions of a cost matrix."""
+        """Return the names of the predictions: ``class_names``, or the actions of a cost matrix."""
         return tuple(class_names)
 
     def to_json(self) -> str | dict[str, Any]:
@@ -577,6 +599,15 @@ class DecisionRule(ScoringRule):
     for a member's own decision, so EU is exactly 0 where a decision is best for all members.
     The epistemic state of members that arrive one after the other is their mean regrets,
     ``(..., R)``.
+
+    Examples
+    --------
+    >>> import scorewise as sw
+    >>> costs = sw.rules.cost_matrix([[0, 1], [5, 0]])
+    >>> [isinstance(rule, sw.rules.DecisionRule) for rule in (sw.rules.zero_one, costs)]
+    [True, True]
+    >>> isinstance(sw.rules.brier, sw.rules.DecisionRule)  # its loss depends on all of p
+    False
     """
 
     jackknife_reduces_bias = False  # a decision jumps

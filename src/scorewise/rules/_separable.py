@@ -66,6 +66,12 @@ class Log(RuleBySum):
     """ℓ(p, y) = −log p_y; H is Shannon's entropy, D Kullback–Leibler's, EU mutual information.
 
     Use its epistemic uncertainty to detect inputs that are out of distribution.
+
+    Examples
+    --------
+    >>> import scorewise as sw
+    >>> sw.rules.log.loss([[0.5, 0.5], [0.9, 0.1]], [1, 1]).round(3)
+    array([0.693, 2.303])
     """
 
     family = "log"
@@ -111,7 +117,16 @@ class Log(RuleBySum):
 @final
 @dataclass(frozen=True, eq=False, repr=False)
 class Brier(RuleBySum):
-    """ℓ(p, y) = Σ_k (p_k − [k = y])²; H is Gini's impurity, D the squared distance."""
+    """ℓ(p, y) = Σ_k (p_k − [k = y])²; H is Gini's impurity, D the squared distance.
+
+    Use it where all probabilities matter, and a confident error must not cost infinitely much.
+
+    Examples
+    --------
+    >>> import scorewise as sw
+    >>> sw.rules.brier.loss([[0.5, 0.5], [0.9, 0.1]], [1, 1])
+    array([0.5 , 1.62])
+    """
 
     family = "brier"
     structure = Separable(2.0)
@@ -158,7 +173,20 @@ class Brier(RuleBySum):
 @final
 @dataclass(frozen=True, eq=False, repr=False)
 class Tsallis(RuleBySum):
-    """See :func:`tsallis`."""
+    """The rule of Tsallis' entropy; :func:`scorewise.rules.tsallis` makes it, and has formulas.
+
+    Parameters
+    ----------
+    beta : float
+        More than 1.
+
+    Examples
+    --------
+    >>> import scorewise as sw
+    >>> rule = sw.rules.tsallis(1.5)
+    >>> isinstance(rule, sw.rules.Tsallis), rule.beta
+    (True, 1.5)
+    """
 
     beta: float
     family = "tsallis"
@@ -166,6 +194,7 @@ class Tsallis(RuleBySum):
 
     @cached_property
     def structure(self) -> Separable:  # type: ignore[override]
+        """The form of its entropy, by which kernels compute it."""
         return Separable(self.beta)
 
     def _order_of_totals(self) -> Hashable:
@@ -295,6 +324,10 @@ def tsallis(beta: float) -> ScoringRule:
     beta : float
         More than 1.
 
+    Returns
+    -------
+    ScoringRule
+
     Examples
     --------
     >>> import scorewise as sw
@@ -317,6 +350,10 @@ def weighted_log(weights: Any) -> ScoringRule:
     ----------
     weights : array (K,)
         Positive class weights.
+
+    Returns
+    -------
+    ScoringRule
 
     Examples
     --------

@@ -253,6 +253,10 @@ def beta(a: float, b: float) -> ScoringRule:
     a, b : float
         More than −1.
 
+    Returns
+    -------
+    ScoringRule
+
     Examples
     --------
     >>> import scorewise as sw

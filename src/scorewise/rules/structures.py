@@ -50,7 +50,7 @@ class Structure:
     """One of ``"separable"``, ``"norm"``, ``"decision"``, ``"quadratic"`` and ``"two-class"``."""
 
     def fits(self, n_classes: int) -> bool:
-        """Return whether the parameters are for so many classes."""
+        """Return whether the parameters are for ``n_classes`` classes."""
         return True
 
 

@@ -339,7 +339,13 @@ class DeepEnsemble:
     def predict_samples(
         self, X: Any, n_samples: int | None = None, random_state: Any = None, **options: Any
     ) -> Any:
-        """Return the members' probabilities, with the options of :func:`scorewise.predict_samples`.
+        """Return the members' probabilities, as :func:`scorewise.predict_samples` does.
+
+        Parameters
+        ----------
+        X : rows
+        n_samples, random_state, **options
+            As for :func:`scorewise.predict_samples`.
 
         Returns
         -------

@@ -37,11 +37,13 @@ def predict_dirichlet(
         Called once, in evaluation mode; it is not changed.
     X : rows
         As for :func:`scorewise.predict_samples`.
-    batch_size, device, progress
+    batch_size, device
         As for :func:`scorewise.predict_samples`.
     output : "alpha", "evidence" or "log-alpha"
         What the module returns: α > 0; evidence e ≥ 0, with α = e + 1 (evidential networks); or
         logits z, with α = exp(z) (prior networks).
+    progress
+        As for :func:`scorewise.predict_samples`.
 
     Returns
     -------

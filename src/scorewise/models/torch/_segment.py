@@ -55,6 +55,16 @@ class Segmentation:
     losses : array (H, W), dict of them, or None
         What the mean prediction incurs under the rule, or under each; NaN at the ignored label,
         None without labels.
+
+    Examples
+    --------
+    >>> import scorewise as sw, torch
+    >>> net = torch.nn.Sequential(torch.nn.Conv2d(3, 5, 1), torch.nn.Dropout2d())
+    >>> pixels = sw.segment(net, torch.rand(3, 20, 30), ["log", "zero-one"], random_state=0)
+    >>> pixels
+    Segmentation(20 × 30 pixels, rules ['log', 'zero-one'])
+    >>> pixels.uncertainty["log"].epistemic.shape, pixels.prediction.shape
+    ((20, 30), (20, 30))
     """
 
     prediction: np.ndarray
