@@ -50,7 +50,7 @@ html_theme_options = {
     "footer_start": ["copyright"],
     "footer_end": [],
 }
-html_sidebars = {"index": [], "simplex": []}
+html_sidebars = {"index": [], "simplex": [], "coming-from": []}
 html_copy_source = False
 copyright = "the authors of scorewise; licence: Apache-2.0"
 

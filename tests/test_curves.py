@@ -139,25 +139,56 @@ def test_aurc_is_the_mean_risk_over_all_coverages(rows):
     assert np.isclose(sw.aulc(losses, np.arange(len(losses))), np.mean(risks), rtol=1e-12)
 
 
+def mean_of_risks(risks):
+    """MAPIE: the mean over all coverages, of accuracies."""
+    return 1 - np.mean(1 - risks)
+
+
+def area_from_first_coverage(curve):
+    """torch-uncertainty, probly: trapezoids from a coverage of 1/n, divided by their length."""
+    coverage = np.arange(1, len(curve) + 1) / len(curve)
+    return np.trapezoid(curve, coverage) / (1 - 1 / len(curve))
+
+
+def range_of_orders(area):
+    """The range of an area over the orders of three tied rows with the losses 0, 1 and 0."""
+    orders = [(0, *tied, 1) for tied in itertools.permutations((0, 1, 0))]
+    areas = [area(np.cumsum(losses) / np.arange(1, 6)) for losses in orders]
+    return f"{min(areas):.4f} to {max(areas):.4f}"
+
+
 def test_table_of_areas_in_the_docs_is_correct():
-    losses, u = [0, 0, 1, 0, 1], [0.1, 0.2, 0.3, 0.4, 0.5]
-    curve = sw.rejection_curve(losses, u)
-    n, risks, generalized = 5, curve.loss, curve.generalized_loss
-    from_zero, from_first = np.arange(n + 1) / n, np.arange(1, n + 1) / n
-    rows = [
-        (curve.aulc, curve.augrc),
-        # fd-shifts: lines from a coverage of 0, with the risk of the first row and a sum of 0
-        (
-            np.trapezoid(np.r_[risks[0], risks], from_zero),
-            np.trapezoid(np.r_[0, generalized], from_zero),
+    losses = [0, 0, 1, 0, 1]
+    curve = sw.rejection_curve(losses, [0.1, 0.2, 0.3, 0.4, 0.5])
+    tied = sw.rejection_curve(losses, [0.1, 0.2, 0.2, 0.2, 0.5])
+    risks, generalized = curve.loss, curve.generalized_loss
+    # fd-shifts: trapezoids from a coverage of 0, with the risk of the first row and a sum of 0
+    fd_shifts = np.trapezoid(np.r_[risks[0], risks], np.r_[0, curve.coverage])
+    fd_shifts_tied = np.trapezoid([0, 0, 1 / 4, 2 / 5], [0, 1 / 5, 4 / 5, 1])
+    limit = 0.4 + 0.6 * np.log(0.6)  # the best area of many rows, at this error rate
+    from_zero = np.trapezoid(np.r_[0, generalized], np.r_[0, curve.coverage])
+    from_first = area_from_first_coverage(risks)
+    areas = {
+        "scorewise": (curve.aulc, curve.eaulc, curve.augrc, tied.aulc),
+        "fd-shifts": (fd_shifts, fd_shifts - limit, from_zero, fd_shifts_tied),
+        "torch-uncertainty": (
+            from_first,
+            "",
+            area_from_first_coverage(generalized),
+            range_of_orders(area_from_first_coverage),
         ),
-        # torch-uncertainty: lines from a coverage of 1/n, divided by their length
-        tuple(np.trapezoid(y, from_first) / (1 - 1 / n) for y in (risks, generalized)),
+        "probly": (from_first, "", "", range_of_orders(area_from_first_coverage)),
+        "MAPIE": (mean_of_risks(risks), "", "", range_of_orders(mean_of_risks)),
+    }
+    rows = [
+        [library, *(x if isinstance(x, str) else f"{x:.4f}" for x in values)]
+        for library, values in areas.items()
     ]
-    page = (Path(__file__).parents[1] / "docs" / "abstain.md").read_text()
-    table = re.findall(r"^\|[^|\n]*\| (0\.\d{4}) \| (0\.\d{4}) \|$", page, flags=re.MULTILINE)
-    assert table == [(f"{aulc:.4f}", f"{augrc:.4f}") for aulc, augrc in rows]
-    assert np.isclose(rows[1][0], curve.aulc + (risks[0] - risks[-1]) / (2 * n))
+    page = (Path(__file__).parents[1] / "docs" / "coming-from.md").read_text()
+    table = re.search(r"\| library \| AURC \|.*\n\|[-|]+\|\n((?:\|.*\|\n)+)", page)
+    assert table
+    lines = table[1].splitlines()
+    assert [[cell.strip() for cell in line[1:-1].split("|")] for line in lines] == rows
 
 
 def test_normalized_areas_are_0_for_the_oracle_and_1_for_a_random_order():
