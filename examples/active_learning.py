@@ -2,8 +2,8 @@
 ============
 
 Labels cost money. Active learning asks for those that a model learns most from: of the rows about
-whose class its members disagree. Is that better than random rows, and by how much? Runs with several
-seeds answer it.
+whose class its members disagree. Is that better than random rows, and by how much? Runs with
+several seeds answer it.
 """
 
 import numpy as np
@@ -21,13 +21,17 @@ options = {"initial": 30, "per_round": 30, "budget": 270, "X_test": X[1000:], "y
 # Rows are drawn in proportion to their epistemic uncertainty under the zero-one loss: ``"power"``.
 # The rows with the very largest values are often alike, so that their labels say the same.
 
-runs = {
-    name: [
-        list(sw.active_learning(forest, X[:1000], y[:1000], method=method, random_state=s, **options))
-        for s in range(4)
-    ]
-    for name, method in {"drawn by disagreement": "power", "random": "random"}.items()
-}
+
+def run(method, seed):
+    """Return the rounds of one run."""
+    rounds = sw.active_learning(
+        forest, X[:1000], y[:1000], method=method, random_state=seed, **options
+    )
+    return list(rounds)
+
+
+methods = {"drawn by disagreement": "power", "random": "random"}
+runs = {name: [run(method, s) for s in range(4)] for name, method in methods.items()}
 print(runs["drawn by disagreement"][0][-1])
 print(sw.compare(task="active", runs=runs))
 

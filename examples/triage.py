@@ -1,10 +1,10 @@
 """Medical triage with costs
 ========================
 
-A forest classifies tumours (the Wisconsin breast cancer data). Operating on a benign tumour costs 10,
-sending a patient with a malignant one home costs 100. A biopsy reveals the truth. It costs 4 for a
-benign tumour and 6 for a malignant one, as treatment is delayed. One cost matrix decides who is
-operated on, who has a biopsy, and whose diagnosis is worth most.
+A forest classifies tumours (the Wisconsin breast cancer data). Operating on a benign tumour costs
+10, sending a patient with a malignant one home costs 100. A biopsy reveals the truth. It costs 4
+for a benign tumour and 6 for a malignant one, as treatment is delayed. One cost matrix decides who
+is operated on, who has a biopsy, and whose diagnosis is worth most.
 """
 
 import numpy as np
@@ -43,7 +43,8 @@ for i, action in enumerate(actions):
     look = {"marker": "os^"[i], "linestyle": "", "color": sw.plots.style.COLORS[i]}
     ax.plot(malignant[taken], decisions.total[taken], markersize=5, alpha=0.5, **look)
 ax.set(xlabel="probability that the tumour is malignant", ylabel="expected cost")
-ax.set(ylim=(-0.3, 10.3), title=f"{(decisions.action == 2).sum()} of {len(X_new)} patients have a biopsy")
+n_biopsies = (decisions.action == 2).sum()
+ax.set(ylim=(-0.3, 10.3), title=f"{n_biopsies} of {len(X_new)} patients have a biopsy")
 sw.plots.style.percent_axis(ax.xaxis)
 ax.legend(loc="upper right")
 sw.plots.style.despine(ax)
@@ -80,7 +81,8 @@ review = np.argsort(-decisions.total, kind="stable")[:3]
 second_opinion = sw.acquire(decisions.epistemic, 3, random_state=0)
 print("The largest expected costs, to be reviewed first:")
 for row in review:
-    print(f"  patient {row}: {actions[decisions.action[row]]}, expected cost {decisions.total[row]:.2f}")
+    action = actions[decisions.action[row]]
+    print(f"  patient {row}: {action}, expected cost {decisions.total[row]:.2f}")
 print("The diagnoses that are most useful as labels:")
 for row in second_opinion:
     print(f"  patient {row}: knowing the probabilities would save {decisions.epistemic[row]:.2f}")
