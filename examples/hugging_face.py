@@ -80,7 +80,7 @@ def trained_pipeline(seed):
     labels = torch.tensor([topics.index(topic) for topic in y])
     optimizer = torch.optim.AdamW(network.parameters(), 2e-3)
     network.train()
-    for _ in range(7):
+    for _ in range(8):
         for batch in torch.randperm(len(X)).split(32):
             tokens = tokenizer([X[i] for i in batch], padding=True, return_tensors="pt")
             optimizer.zero_grad()
