@@ -46,12 +46,12 @@ for text, topic in zip(X[:3], y, strict=False):
 # %%
 # The tokenizer and the networks are those of the library, only much smaller.
 
-words = Tokenizer(models.WordPiece(unk_token="[UNK]"))
+words = Tokenizer(models.WordLevel(unk_token="[UNK]"))
 words.normalizer = normalizers.BertNormalizer()
 words.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
 special = ["[PAD]", "[UNK]", "[CLS]"]
 words.train_from_iterator(
-    X, trainers.WordPieceTrainer(vocab_size=1500, special_tokens=special, show_progress=False)
+    X, trainers.WordLevelTrainer(min_frequency=2, special_tokens=special, show_progress=False)
 )
 words.post_processor = processors.TemplateProcessing(
     single="[CLS] $A", special_tokens=[("[CLS]", special.index("[CLS]"))]

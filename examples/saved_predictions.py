@@ -1,5 +1,5 @@
 """Saved predictions and the command line
-=======================================
+======================================
 
 The model runs elsewhere, in another program or on another machine, and only its predictions are at
 hand, in files. Four commands make decisions of them, without a line of Python: evaluate, certify a

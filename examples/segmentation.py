@@ -1,5 +1,5 @@
 """Segmentation: the uncertainty of every pixel
-===========================================
+============================================
 
 Handwritten zeros and ones lie on a noisy background. A small convolutional network with dropout
 says which pixels are of a zero, of a one, or of the background. Which pixels, and which images,

@@ -1,5 +1,5 @@
 """Medical triage with costs
-========================
+=========================
 
 A forest classifies tumours (the Wisconsin breast cancer data). Operating on a benign tumour costs
 10, sending a patient with a malignant one home costs 100. A biopsy reveals the truth. It costs 4
