@@ -98,12 +98,12 @@ EXAMPLES = [
     "llm_answers.py",
     "saved_predictions.py",
     "triage.py",
+    "own_rule.py",
     "deployed_model.py",
     "active_learning.py",
     "labels_for_a_target.py",
     "multi_label.py",
     "segmentation.py",
-    "own_rule.py",
 ]
 sphinx_gallery_conf = {
     "examples_dirs": str(ROOT / "examples"),
@@ -144,7 +144,7 @@ def link_to_included_pages(app: Sphinx, docname: str, source: list[str]) -> None
 
 
 def describe_thumbnails(app: Sphinx, docname: str, source: list[str]) -> None:
-    """Give the pictures of the gallery's page the alternative text that sphinx-gallery leaves out."""
+    """Give thumbnails the alternative text that sphinx-gallery leaves out."""
     if docname == "gallery/index":
         title = r":alt:(?=\n.*?thumbnail-title\">(.*?)</div>)"
         source[0] = re.sub(title, r":alt: Picture of the example: \1", source[0], flags=re.DOTALL)
