@@ -2,8 +2,9 @@
 ======================================
 
 The model runs elsewhere, in another program or on another machine, and only its predictions are at
-hand, in files. Four commands make decisions of them, without a line of Python: evaluate, certify a
-threshold, keep it in a file, and apply it to new predictions as they arrive.
+hand, in files. Three commands make decisions of them, without a line of Python: ``evaluate`` says
+how good they are, ``certify`` puts a threshold into a file, and ``apply`` applies it to new
+predictions as they arrive.
 """
 
 import csv
