@@ -1,7 +1,7 @@
 """Hugging Face pipelines
 ======================
 
-Which part of SciPy is a sentence about? Four pipelines for text classification answer: small
+Which part of SciPy is a sentence about? Three pipelines for text classification answer: small
 transformers, trained here on sentences from SciPy's own documentation, as no trained weights can be
 downloaded while this page is built. With yours, the list of pipelines is the only line that
 changes: ``[pipeline("text-classification", name) for name in names]``.
@@ -31,7 +31,7 @@ def sentences(package):
     docs = [inspect.getdoc(getattr(module, name)) or "" for name in module.__all__]
     paragraphs = [" ".join(doc.strip().split("\n\n")[0].split()) for doc in docs]
     return sorted(
-        {text for text in paragraphs if 4 < len(text.split()) < 40 and "out=" not in text}
+        {text for text in paragraphs if 4 < len(text.split()) < 30 and "out=" not in text}
     )
 
 
@@ -89,7 +89,7 @@ def trained_pipeline(seed):
     return pipeline("text-classification", model=network.eval(), tokenizer=tokenizer, device="cpu")
 
 
-pipelines = [trained_pipeline(seed) for seed in range(4)]
+pipelines = [trained_pipeline(seed) for seed in range(3)]
 
 # %%
 # A list of pipelines is an ensemble. Labels are aligned by name.
@@ -117,14 +117,14 @@ figure, axes = plt.subplots(3, 1, figsize=(6.4, 5.4), layout="constrained", shar
 for ax, row in zip(axes, sw.acquire(uncertainty.epistemic, 3, random_state=0), strict=True):
     print(f"{y_new[row]}: {X_new[row]}")
     for member, p in enumerate(samples.probs[row]):
-        places = np.arange(len(topics)) + 0.2 * (member - 1.5)
-        ax.bar(places, p, 0.2, color=sw.plots.style.COLORS[member], label=f"pipeline {member + 1}")
+        places = np.arange(len(topics)) + 0.25 * (member - 1)
+        ax.bar(places, p, 0.25, color=sw.plots.style.COLORS[member], label=f"pipeline {member + 1}")
     ax.set_title(f"“{X_new[row][:70]}”, from {y_new[row]}", fontsize="small")
     ax.set(ylim=(0, 1), ylabel="probability")
     sw.plots.style.despine(ax)
 axes[-1].set_xticks(range(len(topics)), samples.classes_)
 axes[0].legend(fontsize="small", ncols=2)
-figure.suptitle("Where four pipelines disagree most")
+figure.suptitle("Where three pipelines disagree most")
 
 # %%
 # Outputs that were saved are read without the pipelines: for each text, the list of labels and
