@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from importlib.util import find_spec
 from pathlib import Path
 
 from sphinx.application import Sphinx
+from sphinx_gallery.sorting import ExplicitOrder
 
 import scorewise
 
@@ -83,25 +85,47 @@ plot_rcparams = {
 }
 plot_apply_rcparams = True
 
+# In the order of their page. boosting_libraries.py has no page: it needs all of these libraries.
+EXAMPLES = [
+    "abstain_with_a_guarantee.py",
+    "calibrate_then_trust.py",
+    "compare_measures.py",
+    "out_of_distribution.py",
+    "boosted_trees.py",
+    "logistic_regression.py",
+    "torch_ensemble.py",
+    "hugging_face.py",
+    "llm_answers.py",
+    "saved_predictions.py",
+    "triage.py",
+    "own_rule.py",
+    "deployed_model.py",
+    "active_learning.py",
+    "labels_for_a_target.py",
+    "multi_label.py",
+    "segmentation.py",
+]
 sphinx_gallery_conf = {
     "examples_dirs": str(ROOT / "examples"),
     "gallery_dirs": "gallery",
     "filename_pattern": r"\.py$",
+    "ignore_pattern": r"boosting_libraries\.py$",
     "abort_on_example_error": True,
+    "capture_repr": (),
     "download_all_examples": False,
     "min_reported_time": float("inf"),
     "remove_config_comments": True,
     "show_memory": False,
     "show_signature": False,
     "write_computation_times": False,
-    "within_subsection_order": "FileNameSortKey",
+    "within_subsection_order": ExplicitOrder(EXAMPLES),
 }
 # Threads of OpenMP and of workers wait for each other where examples are this small.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 # -- pages that stand elsewhere in the repository --------------------------------------------------
 
-# They are included by a page of the site, so links to them become links to that page.
+# A page of the site is made of them, so links to them become links to that page.
 INCLUDED = {
     "benchmarks/README.md": "benchmarks.md",
     "reproduction/page.md": "paper.md",
@@ -110,6 +134,7 @@ INCLUDED = {
     "CONTRIBUTING.md": "contributing.md",
     "src/scorewise/kernels/cpu/README.md": "cpu-kernel.md",
 }
+INCLUDED |= {f"examples/{name}": f"gallery/{Path(name).stem}.rst" for name in EXAMPLES}
 
 
 def link_to_included_pages(app: Sphinx, docname: str, source: list[str]) -> None:
@@ -118,6 +143,14 @@ def link_to_included_pages(app: Sphinx, docname: str, source: list[str]) -> None
         source[0] = source[0].replace(f"](../{path}", f"]({page}")
 
 
+def describe_thumbnails(app: Sphinx, docname: str, source: list[str]) -> None:
+    """Give thumbnails the alternative text that sphinx-gallery leaves out."""
+    if docname == "gallery/index":
+        title = r":alt:(?=\n.*?thumbnail-title\">(.*?)</div>)"
+        source[0] = re.sub(title, r":alt: Picture of the example: \1", source[0], flags=re.DOTALL)
+
+
 def setup(app: Sphinx) -> None:
-    """Connect the function above."""
+    """Connect the functions above."""
     app.connect("source-read", link_to_included_pages)
+    app.connect("source-read", describe_thumbnails)

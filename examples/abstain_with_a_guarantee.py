@@ -2,8 +2,8 @@
 =========================
 
 A random forest reads handwritten digits and may leave some of them to a person. Of the digits that
-it reads, at most 2 % shall be wrong: not in some old test, but with 95 % confidence among new digits
-of the same kind.
+it reads, at most 2 % shall be wrong: not in some old test, but with 95 % confidence among new
+digits of the same kind.
 """
 
 from matplotlib import pyplot as plt
@@ -30,7 +30,8 @@ labels = model.predict_or_abstain(X_new, abstain=-1)
 accepted = labels >= 0
 wrong = model.predict(X_new) != y_new
 print(f"{accepted.mean():.1%} of {len(y_new)} new digits are accepted.")
-print(f"Wrong among all digits: {wrong.mean():.1%}, among the accepted: {wrong[accepted].mean():.1%}")
+print(f"Wrong among all digits: {wrong.mean():.1%}")
+print(f"Wrong among the accepted: {wrong[accepted].mean():.1%}")
 
 # %%
 # What each share of abstentions buys, and where the certificate puts the threshold:

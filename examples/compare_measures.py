@@ -44,9 +44,7 @@ display.ax_.set_title(f"The best measure for abstaining here is {comparison.best
 calibration = sw.fit_calibration(samples[:450], y_new[:450])
 predictions = {"as it is": samples[450:], "calibrated": calibration.transform(samples[450:])}
 curves = {
-    name: sw.rejection_curve(
-        sw.task_losses(q, y_new[450:]), sw.decompose(q, "zero-one").total
-    )
+    name: sw.rejection_curve(sw.task_losses(q, y_new[450:]), sw.decompose(q, "zero-one").total)
     for name, q in predictions.items()
 }
 display = sw.plots.RejectionCurveDisplay(curves, sw.rules.zero_one.unit)

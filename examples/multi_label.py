@@ -1,59 +1,89 @@
-"""Several labels per row: which rows to give to a person, and which labels are in doubt.
+"""Several labels per row
+======================
 
-    python examples/multi_label.py
-
-Each picture shows two of scikit-learn's handwritten digits, one drawn over the other, and has ten
-labels: is this digit in it? A forest is fitted on all labels at once.
+Each picture shows two handwritten digits, one drawn over the other, and has ten labels: is this
+digit in it? A forest is fitted on all labels at once. Which pictures should a person look at, and
+which labels are in doubt?
 """
 
-from __future__ import annotations
-
 import numpy as np
+from matplotlib import pyplot as plt
 from sklearn.datasets import load_digits
 from sklearn.ensemble import RandomForestClassifier
 
 import scorewise as sw
 
-N_PICTURES, N_FIT, N_CERTIFY = 4_000, 2_000, 1_000
-DIGITS = ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"]
+images, digits = load_digits(return_X_y=True)
+pairs = np.random.default_rng(0).integers(len(images), size=(4_000, 2))
+X = images[pairs].max(axis=1)
+y = np.zeros((len(pairs), 10), dtype=int)
+np.put_along_axis(y, digits[pairs], 1, axis=1)  # y[i, k]: digit k is in picture i
 
+forest = RandomForestClassifier(100, min_samples_leaf=3, random_state=0, n_jobs=2)
+forest.fit(X[:2_000], y[:2_000])
+X_new, y_new = X[2_000:], y[2_000:]
+members = sw.predict_samples(forest, X_new)
+print(members)
 
-def main() -> None:
-    """Decompose labels and rows, certify a threshold for rows, and find the labels in doubt."""
-    X, y = pictures()
-    forest = RandomForestClassifier(100, min_samples_leaf=3, random_state=0, n_jobs=2)
-    forest.fit(X[:N_FIT], y[:N_FIT])
-    members = sw.predict_samples(forest, X[N_FIT:])
-    y = y[N_FIT:]
-    print(members, end="\n\n")
+# %%
+# Each label is a problem of its own, with two classes. ``sw.decompose`` takes all of them at once,
+# and ``sw.aggregate`` makes the uncertainty of a picture from that of its labels. Its mean is the
+# Hamming loss to expect.
 
-    labels = sw.decompose(members, "zero-one")  # of arrays (rows, labels)
-    rows = sw.aggregate(labels, axis=-1)  # of arrays (rows,)
-    losses = sw.aggregate(sw.task_losses(members, y, "zero-one"), axis=-1)
-    print(f"Hamming loss: {losses.mean():.3f}; expected, the mean total: {rows.total.mean():.3f}")
-    print("Accepting the most certain rows first:", sw.rejection_curve(losses, rows.total))
-    certificate = sw.certify_threshold(
-        losses[:N_CERTIFY], rows.total[:N_CERTIFY], max_loss=0.07, loss_bound=1
-    )
-    accepted = certificate.accepts(rows.total[N_CERTIFY:])
-    print(f"Certified for at most 0.07: of the others {accepted.mean():.0%} are accepted, with a")
-    print(f"Hamming loss of {losses[N_CERTIFY:][accepted].mean():.3f}.", end="\n\n")
+labels = sw.decompose(members, "zero-one")  # of arrays (pictures, labels)
+rows = sw.aggregate(labels, axis=-1)  # of arrays (pictures,)
+losses = sw.aggregate(sw.task_losses(members, y_new, "zero-one"), axis=-1)
+print(f"Hamming loss: {losses.mean():.3f}; expected, the mean total: {rows.total.mean():.3f}")
 
-    print("Each digit is a problem of its own, with its error and its mean epistemic uncertainty:")
-    for (digit, samples), truth in zip(sw.by_label(members, DIGITS).items(), y.T, strict=True):
-        error = sw.task_losses(samples, truth, "zero-one").mean()
-        epistemic = sw.decompose(samples, "log").epistemic.mean()
-        print(f"  {digit:5}  {error:.3f}  {epistemic:.3f}")
+# %%
+# Labels of one picture depend on each other, but pictures do not. So the threshold is certified for
+# pictures: of those that are accepted, at most 7 % of the labels shall be wrong.
 
+certificate = sw.certify_threshold(losses[:1_000], rows.total[:1_000], max_loss=0.07, loss_bound=1)
+print(certificate)
+accepted = certificate.accepts(rows.total[1_000:])
+print(f"{accepted.mean():.0%} of other pictures are accepted, ", end="")
+print(f"with a Hamming loss of {losses[1_000:][accepted].mean():.3f}.")
 
-def pictures() -> tuple[np.ndarray, np.ndarray]:
-    """Return pictures (n, 64) of two digits, and whether each digit is in them (n, 10)."""
-    images, digits = load_digits(return_X_y=True)
-    pairs = np.random.default_rng(0).integers(len(images), size=(N_PICTURES, 2))
-    y = np.zeros((N_PICTURES, 10), dtype=int)
-    np.put_along_axis(y, digits[pairs], 1, axis=1)
-    return images[pairs].max(axis=1), y
+# %%
+# The most certain and the most uncertain pictures, with the digits that are in them:
 
+order = np.argsort(rows.total, kind="stable")
+figure, axes = plt.subplots(2, 6, figsize=(6.4, 3), layout="constrained")
+for ax, i in zip(axes.flat, [*order[:6], *order[-6:]], strict=True):
+    ax.imshow(X_new[i].reshape(8, 8), cmap="gray_r")
+    ax.axis("off")
+    names = " and ".join(map(str, np.flatnonzero(y_new[i])))
+    ax.text(0.5, -0.02, names, transform=ax.transAxes, ha="center", va="top")
+figure.suptitle("Above the most certain pictures, below the most uncertain")
 
-if __name__ == "__main__":
-    main()
+# %%
+# ``sw.by_label`` takes the labels apart. This forest expects more errors than it makes, for all of
+# them.
+
+names = ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"]
+errors, expected = {}, {}
+for (digit, samples), truth in zip(sw.by_label(members, names).items(), y_new.T, strict=True):
+    errors[digit] = sw.task_losses(samples, truth, "zero-one").mean()
+    expected[digit] = sw.decompose(samples, "zero-one").total.mean()
+    print(f"{digit:5}  error {errors[digit]:.3f}, expected {expected[digit]:.3f}")
+
+figure, ax = plt.subplots(figsize=(6.4, 3.6), layout="constrained")
+places = np.arange(10)
+ax.bar(places - 0.2, list(errors.values()), 0.4, color=sw.plots.style.BLUE, label="error")
+ax.bar(
+    places + 0.2,
+    list(expected.values()),
+    0.4,
+    color=sw.plots.style.ORANGE,
+    hatch="///",
+    edgecolor="white",
+    label="expected error, the mean total",
+)
+ax.set_xticks(places, names)
+hardest = max(errors, key=errors.get)
+ax.set(ylabel="share of pictures", title=f"The label {hardest} is wrong most often")
+sw.plots.style.percent_axis(ax.yaxis)
+ax.set_ylim(0, 0.22)
+ax.legend()
+sw.plots.style.despine(ax)

@@ -1,62 +1,88 @@
-"""Triage: decide, abstain, order reviews and choose what to label by one cost matrix.
+"""Medical triage with costs
+=========================
 
-    python examples/triage.py
-
-A forest classifies tumours (the Wisconsin breast cancer data in scikit-learn). Operating on a
-benign tumour costs 10, sending a patient with a malignant one home costs 100. A biopsy reveals the
-truth; it costs 4 for a benign tumour and 6 for a malignant one, as treatment is delayed.
+A forest classifies tumours (the Wisconsin breast cancer data). Operating on a benign tumour costs
+10, sending a patient with a malignant one home costs 100. A biopsy reveals the truth. It costs 4
+for a benign tumour and 6 for a malignant one, as treatment is delayed. One cost matrix decides who
+is operated on, who has a biopsy, and whose diagnosis is worth most.
 """
 
-from __future__ import annotations
-
 import numpy as np
+from matplotlib import pyplot as plt
 from sklearn.datasets import load_breast_cancer
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.model_selection import train_test_split
 
 import scorewise as sw
 
-ACTIONS = ["operate", "send home", "biopsy"]
-COSTS = np.array(
-    [
-        [0, 100],  # malignant
-        [10, 0],  # benign
-    ]
-)
-BIOPSY = [6, 4]  # by class; to abstain is to take a biopsy
+# %%
+# ``sw.decide`` takes the action of least expected cost. The biopsy is the action of abstaining, so
+# its costs stand apart.
 
+costs = np.array([[0, 100], [10, 0]])  # rows: malignant, benign; columns: operate, send home
+actions = ["operate", "send home", "biopsy"]
 
-def main() -> None:
-    """Decide for new patients, and compare the costs."""
-    X, y = load_breast_cancer(return_X_y=True)
-    X_old, X_new, y_old, y_new = train_test_split(X, y, test_size=0.4, stratify=y, random_state=0)
-    forest = RandomForestClassifier(200, min_samples_leaf=3, random_state=0).fit(X_old, y_old)
-    members = sw.predict_samples(forest, X_new)
+X, y = load_breast_cancer(return_X_y=True)  # class 0 is malignant, 1 is benign
+X, X_new, y, y_new = train_test_split(X, y, test_size=0.4, stratify=y, random_state=0)
+forest = RandomForestClassifier(200, min_samples_leaf=3, random_state=0).fit(X, y)
+members = sw.predict_samples(forest, X_new)
+decisions = sw.decide(members, costs, abstain_cost=[6, 4], action_names=actions)
+print(decisions)
 
-    decisions = sw.decide(members, COSTS, BIOPSY, action_names=ACTIONS)
-    print("Actions and their expected costs:", decisions, sep="\n", end="\n\n")
+# %%
+# Which action is taken depends on the probability that the tumour is malignant. The most probable
+# class would be another decision: it sends patients home up to a probability of 50 %.
 
-    costs = decisions.rule.costs
-    label_costs = costs[y_new, members.mean.argmax(axis=-1)]  # column k is the right action for k
-    no_biopsies = sw.decide(members, COSTS)
-    print("Mean cost per patient, by their true classes, if we choose")
-    print(f"  the action for the most likely class   {label_costs.mean():6.3f}")
-    print(
-        f"  the action of least expected cost      {COSTS[y_new, no_biopsies.action].mean():6.3f}"
-    )
-    print(f"  the same, and biopsies are possible    {costs[y_new, decisions.action].mean():6.3f}")
-    print()
+p = np.linspace(0, 1, 1001)
+expected = sw.binary(1 - p) @ decisions.rule.costs  # of each action; class 0 has probability p
+malignant = members.mean[:, 0]
+figure, ax = plt.subplots(figsize=(6.4, 4.2), layout="constrained")
+for i, action in enumerate(actions):
+    ax.plot(p, expected[:, i], label=action, **sw.plots.style.line_style(i))
+    taken = decisions.action == i
+    look = {"marker": "os^"[i], "linestyle": "", "color": sw.plots.style.COLORS[i]}
+    ax.plot(malignant[taken], decisions.total[taken], markersize=5, alpha=0.5, **look)
+ax.set(xlabel="probability that the tumour is malignant", ylabel="expected cost")
+n_biopsies = (decisions.action == 2).sum()
+ax.set(ylim=(-0.3, 10.3), title=f"{n_biopsies} of {len(X_new)} patients have a biopsy")
+sw.plots.style.percent_axis(ax.xaxis)
+ax.legend(loc="upper right")
+sw.plots.style.despine(ax)
 
-    print("The three patients whose expected cost is highest, to be reviewed first:")
-    for row in np.argsort(-decisions.total, kind="stable")[:3]:
-        name = decisions.action_names[decisions.action[row]]
-        print(f"  patient {row}: {name}, expected cost {decisions.total[row]:.2f}")
-    print()
+# %%
+# What did these patients cost, by their true classes? Compare three ways to choose the action.
 
-    print("The three patients whose diagnoses are most useful as labels:")
-    for row in sw.acquire(decisions.epistemic, 3, random_state=0):
-        print(f"  patient {row}: knowing θ would save {decisions.epistemic[row]:.2f}")
+cost_of = decisions.rule.costs[y_new]  # of each patient and action
+policies = {
+    "the most probable class": members.mean.argmax(axis=-1),
+    "the least expected cost": sw.decide(members, costs).action,
+    "the same, with biopsies": decisions.action,
+}
+mean_costs = {
+    name: cost_of[np.arange(len(X_new)), action].mean() for name, action in policies.items()
+}
+for name, cost in mean_costs.items():
+    print(f"{name}: {cost:.2f} per patient")
 
+figure, ax = plt.subplots(figsize=(6.4, 2.2), layout="constrained")
+bars = ax.barh(list(mean_costs), list(mean_costs.values()), color=sw.plots.style.BLUE)
+ax.bar_label(bars, fmt="%.2f", padding=3)
+ax.invert_yaxis()
+first, *_, last = mean_costs.values()
+ax.set(xlabel="mean cost of a patient", title=f"Costs and biopsies save {1 - last / first:.0%}")
+sw.plots.style.despine(ax)
 
-if __name__ == "__main__":
-    main()
+# %%
+# The expected cost has two parts. The epistemic one would be saved if the true probabilities were
+# known before acting. It is the most that a second opinion can be worth.
+
+sw.plots.DecisionDisplay(decisions).plot().ax_.set_title("Where the costs come from")
+review = np.argsort(-decisions.total, kind="stable")[:3]
+second_opinion = sw.acquire(decisions.epistemic, 3, random_state=0)
+print("The largest expected costs, to be reviewed first:")
+for row in review:
+    action = actions[decisions.action[row]]
+    print(f"  patient {row}: {action}, expected cost {decisions.total[row]:.2f}")
+print("The diagnoses that are most useful as labels:")
+for row in second_opinion:
+    print(f"  patient {row}: knowing the probabilities would save {decisions.epistemic[row]:.2f}")
