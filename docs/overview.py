@@ -36,7 +36,7 @@ def draw_ood(evaluation: Evaluation, ax: Axes) -> None:
     edges = np.histogram_bin_edges([*ood.u_in, *ood.u_out], bins=20)
     for u, color, label in (
         (ood.u_in, style.BLUE, "fitted on them (0 to 7)"),
-        (ood.u_out, style.VERMILLION, "never seen (8 and 9)"),
+        (ood.u_out, style.VERMILION, "never seen (8 and 9)"),
     ):
         shares = np.histogram(u, edges)[0] / len(u)
         ax.stairs(shares, edges, fill=True, alpha=0.35, color=color)

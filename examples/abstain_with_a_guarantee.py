@@ -38,7 +38,7 @@ print(f"Wrong among the accepted: {wrong[accepted].mean():.1%}")
 
 curve = sw.rejection_curve(wrong, model.uncertainty(X_new))
 display = sw.plots.RejectionCurveDisplay({"total zero-one": curve}, sw.rules.zero_one.unit).plot()
-red, n_rejected = sw.plots.style.VERMILLION, (~accepted).sum()
+red, n_rejected = sw.plots.style.VERMILION, (~accepted).sum()
 display.ax_.axvline(1 - accepted.mean(), color=red, linestyle="--")
 display.ax_.annotate(" certified threshold", (1 - accepted.mean(), 0.03), color=red)
 display.ax_.set_title(

@@ -52,7 +52,7 @@ for ax, name in zip(axes, models, strict=True):
             wrong_members[name],
             epistemic_of_wrong,
             "x",
-            sw.plots.style.VERMILLION,
+            sw.plots.style.VERMILION,
         ),
     }
     for label, (samples, u, marker, color) in shown.items():

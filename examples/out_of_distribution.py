@@ -45,7 +45,7 @@ print(f"{flagged.sum()} of {len(X_new)} digits are flagged; {is_sideways.sum()} 
 order = np.argsort(p_values)
 rank = np.arange(1, len(order) + 1)
 figure, ax = plt.subplots(figsize=(6.4, 4.2), layout="constrained")
-looks = {"upright": ("o", sw.plots.style.BLUE), "sideways": ("x", sw.plots.style.VERMILLION)}
+looks = {"upright": ("o", sw.plots.style.BLUE), "sideways": ("x", sw.plots.style.VERMILION)}
 for (name, (marker, color)), rows in zip(looks.items(), (~is_sideways, is_sideways), strict=True):
     shown = rows[order]
     ax.plot(rank[shown], p_values[order][shown], marker, color=color, markersize=4, label=name)

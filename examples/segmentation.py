@@ -67,7 +67,7 @@ print(results[-1])
 
 image, y = new[11]
 pixels = results[11]
-classes = ListedColormap(["#eeeeee", sw.plots.style.BLUE, sw.plots.style.VERMILLION])
+classes = ListedColormap(["#eeeeee", sw.plots.style.BLUE, sw.plots.style.VERMILION])
 figure, axes = plt.subplots(2, 2, figsize=(6.4, 6), layout="constrained")
 axes = axes.ravel()
 axes[0].imshow(image[0], cmap="gray")

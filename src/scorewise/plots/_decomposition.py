@@ -18,7 +18,7 @@ from scorewise.errors import InvalidInput
 from scorewise.plots.style import (
     BLUE,
     ORANGE,
-    VERMILLION,
+    VERMILION,
     Axes,
     Figure,
     add_legend,
@@ -285,7 +285,7 @@ class SimplexDisplay:
             *(_CORNERS.T @ self.mean),
             s=95,
             marker="D",
-            color=VERMILLION,
+            color=VERMILION,
             edgecolors="black",
             linewidths=1.2,
             zorder=4,

@@ -15,7 +15,7 @@ from scorewise.detect import OODMetrics, ood_metrics
 from scorewise.plots.style import (
     BLUE,
     GREY,
-    VERMILLION,
+    VERMILION,
     Axes,
     Figure,
     add_legend,
@@ -190,7 +190,7 @@ class OODDisplay:
         edges, has_zeros = histogram.edges, histogram.has_zeros
         looks: dict[str, dict[str, Any]] = {
             "in": {"facecolor": (BLUE, 0.45), "edgecolor": BLUE},
-            "out": {"facecolor": "none", "edgecolor": VERMILLION, "hatch": "////"},
+            "out": {"facecolor": "none", "edgecolor": VERMILION, "hatch": "////"},
         }
         names = {"in": "in-distribution", "out": "out-of-distribution"}
         self.histograms_, labels = {}, []
@@ -227,11 +227,11 @@ class OODDisplay:
         fpr95, tpr95 = self.metrics.fpr95, float(self.tpr[corner])
         chance = ax.plot([0, 1], [0, 1], color=GREY, linestyle=":", linewidth=1.2)[0]
         roc = ax.plot(self.fpr[vertices], self.tpr[vertices], color="black", linewidth=1.8)[0]
-        ax.plot([fpr95, fpr95], [0, tpr95], color=VERMILLION, linewidth=1, linestyle="--")
+        ax.plot([fpr95, fpr95], [0, tpr95], color=VERMILION, linewidth=1, linestyle="--")
         mark = ax.plot(
             [fpr95],
             [tpr95],
-            color=VERMILLION,
+            color=VERMILION,
             marker="D",
             linestyle="--",
             linewidth=1,

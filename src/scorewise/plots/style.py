@@ -15,7 +15,7 @@ __all__ = [
     "GREY",
     "ORANGE",
     "VERDICT_MARKS",
-    "VERMILLION",
+    "VERMILION",
     "VerdictMark",
     "add_legend",
     "axes_for",
@@ -30,7 +30,7 @@ Figure = Any
 
 # Okabe and Ito's, which the colour-blind can distinguish; their yellow is too pale for lines
 COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
-BLUE, VERMILLION, ORANGE = COLORS[0], COLORS[1], COLORS[4]
+BLUE, VERMILION, ORANGE = COLORS[0], COLORS[1], COLORS[4]
 GREY = "#6E6E6E"
 _DASHES = (
     "-",

@@ -12,7 +12,7 @@ from scorewise._numerics import evenly_spaced
 from scorewise._text import PERCENT
 from scorewise.compare import VERDICTS, Evaluation, Standing
 from scorewise.plots import CalibrationDisplay, ComparisonDisplay, LearningCurveDisplay, OODDisplay
-from scorewise.plots.style import BLUE, COLORS, GREY, VERDICT_MARKS, VERMILLION
+from scorewise.plots.style import BLUE, COLORS, GREY, VERDICT_MARKS, VERMILION
 from scorewise.report import _format as text
 from scorewise.rules import Unit
 
@@ -29,7 +29,7 @@ _TABLE_ROWS = 40  # below a figure of learning curves
 # Figures are made for the light theme; in the dark theme the page replaces these colours.
 _DARK = {
     BLUE: "#56B4E9",
-    VERMILLION: "#FF9657",
+    VERMILION: "#FF9657",
     COLORS[2]: "#3CC9A0",
     COLORS[3]: "#E8A6C8",
     COLORS[4]: "#F2BE4E",
@@ -273,8 +273,8 @@ def ood_figure(display: OODDisplay) -> PageFigure:
         "out-of-distribution rows": (
             histogram.shares_out,
             display.metrics.n_out,
-            VERMILLION,
-            {"shape": "/", "size": 6, "fgcolor": VERMILLION},
+            VERMILION,
+            {"shape": "/", "size": 6, "fgcolor": VERMILION},
         ),
     }
     bars = [

@@ -11,7 +11,7 @@ from scorewise._text import PERCENT
 from scorewise.compare import CalibrationEffect, Evaluation
 from scorewise.curves import Curve
 from scorewise.plots import RejectionCurveDisplay
-from scorewise.plots.style import BLUE, GREY, VERMILLION
+from scorewise.plots.style import BLUE, GREY, VERMILION
 from scorewise.report import _format as text
 from scorewise.report._plotly import LEGEND_WIDTH, PALE, PageFigure, Trace, axis, layout, line
 from scorewise.rules import Unit
@@ -130,7 +130,7 @@ def calibrating_figure(effect: CalibrationEffect, unit: Unit) -> PageFigure:
     """Return the figure of the rejection curves before and after calibrating."""
     curves = effect.curves
     shown = RejectionCurveDisplay(curves, unit)
-    styles = zip((BLUE, VERMILLION), ("solid", "dash"), strict=True)
+    styles = zip((BLUE, VERMILION), ("solid", "dash"), strict=True)
     noun = text.plotly_name(unit.noun, LEGEND_WIDTH)
     rows = tuple(
         (
@@ -224,7 +224,7 @@ def _followed_lines(evaluation: Evaluation, names: list[str]) -> list[Trace]:
             width=3,
             dash=dash,
         )
-        for name, color, dash in zip(names, (BLUE, VERMILLION), ("solid", "dash"), strict=False)
+        for name, color, dash in zip(names, (BLUE, VERMILION), ("solid", "dash"), strict=False)
     ]
 
 
@@ -253,7 +253,7 @@ def _marks(slider: Slider) -> Trace:
         "showlegend": False,
         "hoverinfo": "skip",
         **points,
-        "marker": {"size": 11, "color": [BLUE, VERMILLION], "symbol": ["circle", "diamond"]},
+        "marker": {"size": 11, "color": [BLUE, VERMILION], "symbol": ["circle", "diamond"]},
     }
 
 
