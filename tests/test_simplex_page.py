@@ -129,8 +129,7 @@ def random_members(rng: np.random.Generator) -> np.ndarray:
 
 def random_costs(rng: np.random.Generator) -> np.ndarray:
     shape = (3, rng.integers(2, 6))
-    costs = rng.integers(0, 6, size=shape) if rng.random() < 0.5 else 10 * rng.random(shape)
-    return costs.astype(float)
+    return rng.integers(0, 7, size=shape) / 10 if rng.random() < 0.5 else 10 * rng.random(shape)
 
 
 def random_case(rng: np.random.Generator) -> dict[str, object]:
@@ -163,21 +162,34 @@ def library_parts(probs, rule) -> list[float]:
     return [float(part) for part in sw.decompose(np.asarray(probs), rule)]
 
 
-def test_numbers_are_those_of_the_library(opened):
-    rng = np.random.default_rng(0)
-    cases = [random_case(rng) for _ in range(1000)]
-    actual = opened.execute_script(
+def computed_by_page(browser, cases: list[dict]) -> list[list[float]]:
+    parts = browser.execute_script(
         "const { decompose, makeRule } = scorewise.rules;"
         "return JSON.stringify(arguments[0].map(({ rule, members, parameters }) => {"
         " const parts = decompose(members, makeRule(rule, parameters));"
         " return [parts.total, parts.aleatoric, parts.epistemic]; }));",
         cases,
     )
-    for case, parts in zip(cases, json.loads(actual), strict=True):
+    return json.loads(parts)
+
+
+def test_numbers_are_those_of_the_library(opened):
+    rng = np.random.default_rng(0)
+    cases = [random_case(rng) for _ in range(1000)]
+    for case, parts in zip(cases, computed_by_page(opened, cases), strict=True):
         expected = library_parts(case["members"], rule_of(case))
         np.testing.assert_allclose(parts, expected, rtol=1e-10, atol=2e-15, err_msg=str(case))
         assert parts[2] >= 0
         assert (parts[2] == 0) == (expected[2] == 0), case
+
+
+def test_rounded_costs_hide_no_tie(opened):
+    # One action is best for both members: the second member's expected costs are equal.
+    members = [[0.35, 0.35, 0.3], [0.4, 0.3, 0.3]]
+    parameters = {"costs": [[0.5, 0.2], [0.3, 0.6], [0.5, 0.6]]}
+    case = {"rule": "cost-matrix", "members": members, "parameters": parameters}
+    [parts] = computed_by_page(opened, [case])
+    assert parts[2] == 0
 
 
 def test_drawn_level_sets_are_those_of_the_library(opened):
