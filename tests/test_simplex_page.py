@@ -249,6 +249,7 @@ def test_costs_and_actions_are_edited(opened):
     add_action(opened)
     opened.find_element("css selector", "[aria-label='Remove dog']").click()
     eventually(opened, 4, lambda: number_of_actions(opened))
+    assert opened.switch_to.active_element.text == "Add an action"
     enter(opened, "Name of action 4", "<b>wait</b>")
     costs = [[0, 2, 0.5, 1], [1, 2, 0.5, 1], [2, 0, 0.25, 1]]
     expected = pytest.approx(library_parts(members(opened), costs))

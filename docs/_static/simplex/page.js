@@ -120,7 +120,7 @@
   const addAction = () => {
     const number = state.actions.length + 1;
     change({
-      actions: [...state.actions, `action ${number}`],
+      actions: [...state.actions, `act ${number}`],
       costs: state.costs.map((row) => [...row, 1]),
     });
   };
@@ -130,7 +130,8 @@
       actions: state.actions.toSpliced(a, 1),
       costs: state.costs.map((row) => row.toSpliced(a, 1)),
     });
-    one("[data-do=add-action]").focus(); // the focus would be lost with the column
+    drawNow();
+    one("[data-do=add-action]").focus(); // which would be lost with the column
   };
 
   // -- what is shown --------------------------------------------------------------------------------
@@ -142,12 +143,13 @@
     return { rule, parts: decompose(members, rule) };
   };
 
-  const regionsOf = (rule, actions) =>
-    rule.isDecision
-      ? rule.regions.flatMap((corners, a) =>
-          corners.length > 2 ? [{ name: actions[a], corners }] : [],
-        )
-      : [];
+  // The regions of zero-one have the names of the corners.
+  const regionsOf = (rule) => {
+    const names = rule.name === "cost-matrix" ? state.actions : ["", "", ""];
+    return (rule.regions ?? [])
+      .map((corners, a) => ({ name: names[a], corners }))
+      .filter(({ corners }) => corners.length > 2);
+  };
 
   const shadeOf = (rule, members) => {
     const part = state.shade;
@@ -204,7 +206,7 @@
       selected: state.selected,
       classes: CLASSES,
       describe: (p) => describeMember(p, CLASSES),
-      regions: regionsOf(rule, actions),
+      regions: regionsOf(rule),
       shade: shadeOf(rule, members),
       marks: marksOf(parts),
     });

@@ -313,29 +313,24 @@ scorewise.picture = (() => {
     const drawScale = ({ shade, marks }) => {
       const { least, largest, edges } = levels;
       const [left, length] = [layout.left, layout.side];
-      const range = largest - least || 1;
-      const at = (value) => left + ((value - least) / range) * length;
+      const isFlat = edges.length === 0; // and then its one value stands in the middle
+      const shareOf = (value) => (isFlat ? 0.5 : (value - least) / (largest - least));
+      const at = (value) => left + length * shareOf(value);
       const [top, height] = [26, 12];
       scale.setAttribute("viewBox", `0 0 ${layout.width} 60`);
       scale.setAttribute("height", 60);
+      const rectangle = (start, end, attributes) =>
+        element("rect", { x: start, y: top, width: end - start, height, ...attributes });
+      const bandOf = (start, end, value) => {
+        const fill = `rgba(${TINTS[shade.part]}, ${opacityAt(value, levels)})`;
+        return rectangle(start, end, { fill });
+      };
       const ends = [least, ...edges, largest];
-      const bands = ends.slice(1).map((end, i) =>
-        element("rect", {
-          x: at(ends[i]),
-          y: top,
-          width: Math.max(0, at(end) - at(ends[i])),
-          height,
-          fill: `rgba(${TINTS[shade.part]}, ${opacityAt((ends[i] + end) / 2, levels)})`,
-        }),
-      );
-      const frame = element("rect", {
-        class: "frame",
-        x: at(least),
-        y: top,
-        width: length,
-        height,
-      });
-      const hasRoom = edges.length === 0 || at(edges[0]) - at(least) > 36;
+      const bands = isFlat
+        ? [bandOf(left, left + length, least)]
+        : ends.slice(1).map((end, i) => bandOf(at(ends[i]), at(end), (ends[i] + end) / 2));
+      const frame = rectangle(left, left + length, { class: "frame" });
+      const hasRoom = isFlat || at(edges[0]) - left > 36; // for the least value
       const labels = (hasRoom ? [least, ...edges] : edges).map((value) =>
         element("text", { x: at(value), y: top + height + 17 }, shade.format(value)),
       );
