@@ -72,7 +72,7 @@ lock: $(VENV)/.installed-dev  ## Write the lists of the newest releases and thei
 	$(LOCK) requirements/docs.in --extra docs --constraint $(TO)/dev.txt --output-file $(TO)/docs.txt
 	$(LOCK) --extra report --constraint $(TO)/dev.txt --output-file $(TO)/demo.txt
 
-# The report is tested in a real browser, installed where that is allowed.
+# The report and the page "The simplex" are tested in a real browser, installed where that is allowed.
 browser:
 	@{ command -v chromium && command -v chromedriver; } > /dev/null \
 	  || { $(call APT_INSTALL,chromium chromium-driver); } \

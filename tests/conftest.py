@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import sys
 import threading
@@ -72,6 +73,35 @@ def no_screen() -> Iterator[None]:
     changed = [key for key in before if mpl.rcParams[key] != before[key]]
     plt.close("all")
     assert not changed
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """Chromium without a window, driven by Selenium; see browser_support.py."""
+    program, driver = shutil.which("chromium"), shutil.which("chromedriver")
+    if program is None or driver is None:
+        pytest.skip("needs chromium and chromedriver")
+    from selenium import webdriver
+    from selenium.webdriver.chrome.service import Service
+
+    options = webdriver.ChromeOptions()
+    options.binary_location = program
+    for flag in (
+        "headless",
+        "no-sandbox",
+        "disable-gpu",
+        "disable-dev-shm-usage",
+        "hide-scrollbars",
+        "disable-background-networking",
+        "window-size=1100,900",
+        f"user-data-dir={tmp_path_factory.mktemp('chromium')}",
+    ):
+        options.add_argument(f"--{flag}")
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
+    driven = webdriver.Chrome(options=options, service=Service(driver))
+    driven.get("about:blank")
+    yield driven
+    driven.quit()
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import base64
-import json
-import shutil
 import struct
 from pathlib import Path
 
@@ -12,40 +10,13 @@ import numpy as np
 import pytest
 
 import scorewise as sw
+from browser_support import assert_silent, emulate, eventually, is_within, press, resize, visit
 from cli_support import run, succeeded
 from report_support import HOSTILE, full, hostile
 from scorewise.cli import demo
 from scorewise.report import write_report
 
 LIGHT, DARK = "rgb(255, 255, 255)", "rgb(21, 25, 31)"
-
-
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory):
-    program, driver = shutil.which("chromium"), shutil.which("chromedriver")
-    if program is None or driver is None:
-        pytest.skip("needs chromium and chromedriver")
-    from selenium import webdriver
-    from selenium.webdriver.chrome.service import Service
-
-    options = webdriver.ChromeOptions()
-    options.binary_location = program
-    for flag in (
-        "headless",
-        "no-sandbox",
-        "disable-gpu",
-        "disable-dev-shm-usage",
-        "hide-scrollbars",
-        "disable-background-networking",
-        "window-size=1100,900",
-        f"user-data-dir={tmp_path_factory.mktemp('chromium')}",
-    ):
-        options.add_argument(f"--{flag}")
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
-    driven = webdriver.Chrome(options=options, service=Service(driver))
-    driven.get("about:blank")
-    yield driven
-    driven.quit()
 
 
 @pytest.fixture(scope="module")
@@ -71,32 +42,9 @@ def opened(browser, path):
 
 
 def open_page(browser, path: Path, width: int = 1100, scheme: str = "light") -> None:
-    browser.get_log("browser")
-    browser.get_log("performance")
-    resize(browser, width)
-    emulate(browser, scheme)
-    browser.get(path.as_uri())
+    visit(browser, path, width, scheme)
     is_ready = "return 'ready' in document.documentElement.dataset"
     eventually(browser, True, lambda: browser.execute_script(is_ready))
-
-
-def resize(browser, width: int) -> None:
-    browser.execute_cdp_cmd(
-        "Emulation.setDeviceMetricsOverride",
-        {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False},
-    )
-
-
-def emulate(browser, scheme: str) -> None:
-    browser.execute_cdp_cmd(
-        "Emulation.setEmulatedMedia",
-        {"features": [{"name": "prefers-color-scheme", "value": scheme}]},
-    )
-
-
-def press(browser, selector: str, key: str, times: int = 1) -> None:
-    element = browser.find_element("css selector", selector)
-    element.send_keys(key * times)
 
 
 def grounds(browser) -> list[str]:
@@ -106,35 +54,6 @@ def grounds(browser) -> list[str]:
         "return [of(document.body, 'backgroundColor'),"
         " ...[...document.querySelectorAll('.plot .main-svg:first-of-type')]"
         ".map((element) => of(element, 'backgroundColor'))];"
-    )
-
-
-def assert_silent(browser) -> None:
-    """No message in the console, and no request to any network."""
-    assert browser.get_log("browser") == []
-    events = [json.loads(entry["message"])["message"] for entry in browser.get_log("performance")]
-    requested = [
-        event["params"]["request"]["url"]
-        for event in events
-        if event["method"] == "Network.requestWillBeSent"
-        and event["params"]["documentURL"] == browser.current_url.split("#")[0]
-    ]
-    assert any(url.startswith("file:") for url in requested)
-    assert all(url.startswith(("file:", "data:", "blob:")) for url in requested), requested
-
-
-def eventually(browser, expected, actual) -> None:
-    """Assert what the browser does a moment later."""
-    from selenium.webdriver.support.wait import WebDriverWait
-
-    WebDriverWait(browser, 10, 0.05).until(
-        lambda _: actual() == expected, f"{expected}: {actual()}"
-    )
-
-
-def is_within(browser) -> bool:
-    return browser.execute_script(
-        "return document.documentElement.scrollWidth <= document.documentElement.clientWidth"
     )
 
 
