@@ -150,6 +150,7 @@ reproduce: $(VENV)/.installed-dev  ## Install the paper's experiments, and write
 	$(BIN)/scorewise-paper report --results reproduction/results --out reproduction
 
 docs: $(VENV)/.installed-docs  ## Build the site into out/docs: guides, examples and reference. Open out/docs/index.html.
+	@mkdir -p out
 	@$(MAKE) extension WERROR=OFF > out/extension.log 2>&1 || echo "The compiled kernel could not be built: see out/extension.log."
 	$(BUILD_SITE)
 

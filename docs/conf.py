@@ -54,6 +54,8 @@ html_theme_options = {
 }
 html_sidebars = {"index": [], "simplex": [], "coming-from": []}
 html_copy_source = False
+html_show_search_summary = False  # a page on a disk may not read the others
+html_context = {"default_mode": "auto"}
 copyright = "the authors of scorewise; licence: Apache-2.0"
 
 # -- Markdown --------------------------------------------------------------------------------------

@@ -1,6 +1,6 @@
 """Draw the picture of the README and of the front page: what the demo shows.
 
-`make overview` runs it.
+Run it when the demo changes: `python docs/overview.py`.
 """
 
 from __future__ import annotations

@@ -38,8 +38,8 @@ print(f"{recommended} is number {place + 1} of {len(comparison.standings)}.")
 display.ax_.set_title(f"The best measure for abstaining here is {comparison.best}")
 
 # %%
-# Calibrating first matters more than the choice among the best measures. Here the calibration is
-# fitted on one half of these digits, and both curves are of the other half.
+# Calibrating first can matter as much as the choice of a measure. Here the calibration is fitted on
+# one half of these digits, and both curves are of the other half.
 
 calibration = sw.fit_calibration(samples[:450], y_new[:450])
 predictions = {"as it is": samples[450:], "calibrated": calibration.transform(samples[450:])}

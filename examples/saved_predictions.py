@@ -22,7 +22,7 @@ from sklearn.model_selection import train_test_split
 import scorewise as sw
 
 # %%
-# Somewhere, a forest is trained. What leaves the place are probabilities of its members for three
+# Somewhere, a forest is trained. Only the probabilities of its members are saved, for three
 # sets of digits, the first of which has labels. In the third, the camera has become dirty.
 
 X, X_later, y, y_later = train_test_split(

@@ -74,7 +74,8 @@ sw.plots.style.despine(ax)
 
 # %%
 # The expected cost has two parts. The epistemic one would be saved if the true probabilities were
-# known before acting. It is the most that a second opinion can be worth.
+# known before acting: it is the most that better probabilities, such as those of another model, can
+# be worth. What reveals the true class, such as a biopsy, can also save the aleatoric part.
 
 sw.plots.DecisionDisplay(decisions).plot().ax_.set_title("Where the costs come from")
 review = np.argsort(-decisions.total, kind="stable")[:3]

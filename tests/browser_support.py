@@ -50,10 +50,20 @@ def assert_silent(browser) -> None:
 
 def eventually(browser, expected, actual) -> None:
     """Assert what the browser does a moment later."""
+    from selenium.common.exceptions import TimeoutException
     from selenium.webdriver.support.wait import WebDriverWait
 
-    WebDriverWait(browser, 10, 0.05).until(
-        lambda _: actual() == expected, f"{expected}: {actual()}"
+    try:
+        WebDriverWait(browser, 10, 0.05).until(lambda _: actual() == expected)
+    except TimeoutException:
+        assert actual() == expected
+
+
+def next_frame(browser) -> None:
+    """Wait until the page has drawn what it was about to draw."""
+    browser.execute_async_script(
+        "const done = arguments[0];"
+        "requestAnimationFrame(() => requestAnimationFrame(() => done()));"
     )
 
 

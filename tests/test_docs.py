@@ -26,6 +26,17 @@ SOURCES = [
 ]
 
 
+def guides() -> list[Path]:
+    """The pages of the list of guides, those that explain something besides, and the first two."""
+    others = ["index", "quickstart", "mathematics", "speed", "numbers", "glossary", "limits"]
+    names = re.findall(
+        r"^\| \[.*?\]\((.*?)\.md\)", (ROOT / "docs/guides.md").read_text(), re.MULTILINE
+    )
+    return [
+        ROOT / "docs" / f"{name}.md" for name in [*names, *others, "coming-from", "architecture"]
+    ]
+
+
 def code_of(page: Path) -> str:
     """The python blocks of a page, from top to bottom."""
     blocks = re.findall(r"```python\n(.*?)```", page.read_text(), flags=re.DOTALL)
@@ -64,6 +75,16 @@ def broken_links(page: Path) -> list[str]:
         for (path, anchor), target in targets.items()
         if not target.exists() or (anchor and anchor not in anchors_of(target))
     ]
+
+
+@pytest.mark.parametrize("page", guides(), ids=lambda p: p.stem)
+def test_a_guide_has_a_picture_and_each_says_what_it_shows(page: Path):
+    text = page.read_text()
+    plots = re.findall(r"^```\{plot\}\n(.*?)^```", text, flags=re.DOTALL | re.MULTILINE)
+    images = re.findall(r"!\[(.*?)\]\(", text)
+    assert plots or images
+    described = [re.match(r":alt: \S+ \S+", plot) for plot in plots] + images
+    assert all(described)
 
 
 @pytest.mark.parametrize("page", MARKDOWN, ids=lambda p: str(p.relative_to(ROOT)))

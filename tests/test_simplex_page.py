@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import scorewise as sw
-from browser_support import assert_silent, eventually, is_within, press, resize, visit
+from browser_support import assert_silent, eventually, is_within, next_frame, press, resize, visit
 
 DOCS = Path(__file__).parents[1] / "docs"
 PARTS = ("total", "aleatoric", "epistemic")
@@ -256,6 +256,7 @@ def test_costs_and_actions_are_edited(opened):
     eventually(opened, expected, lambda: numbers(opened)["cost-matrix"])
     assert opened.find_elements("css selector", "[aria-label='Remove <b>wait</b>']")
     enter(opened, "Cost of ask if the class is bird", "-1")  # which is no cost here
+    next_frame(opened)
     assert numbers(opened)["cost-matrix"] == expected
 
 
@@ -416,6 +417,16 @@ def test_a_foreign_fragment_changes_nothing(opened, path, fragment: str):
     opened.get("about:blank")
     opened.get(f"{path.as_uri()}#{fragment}")
     assert (members(opened), numbers(opened), explanation(opened)) == before
+
+
+@pytest.mark.parametrize("cost", [1e7, 1e-7, 1e300])
+def test_a_constant_cost_of_any_size_is_drawn(opened, path, cost: float):
+    costs = ";".join([f"{cost:.0f},{2 * cost:.0f}" if cost > 1 else f"{cost},{2 * cost}"] * 3)
+    opened.get("about:blank")
+    opened.get(f"{path.as_uri()}#rule=cost-matrix&action=a&action=b&costs={costs}")
+    assert chosen_rule(opened) == "cost-matrix"
+    parts = pytest.approx([cost, cost, 0])
+    eventually(opened, parts, lambda: numbers(opened)["cost-matrix"])
 
 
 @pytest.mark.parametrize("rule", ["log", "pseudospherical", "cost-matrix"])

@@ -118,7 +118,8 @@
     change({ costs: state.costs.with(y, state.costs[y].with(a, cost)) });
 
   const addAction = () => {
-    const number = state.actions.length + 1;
+    let number = state.actions.length + 1;
+    while (state.actions.includes(`act ${number}`)) number++;
     change({
       actions: [...state.actions, `act ${number}`],
       costs: state.costs.map((row) => [...row, 1]),
@@ -465,7 +466,7 @@
       p.every((x) => Number.isInteger(x) && x >= 0) &&
       p[0] + p[1] + p[2] === WHOLE;
     if (members.length <= MOST_MEMBERS && members.every(isMember))
-      Object.assign(changes, { members, selected: 0 });
+      Object.assign(changes, { members, selected: Math.min(state.selected, members.length - 1) });
     if (Object.hasOwn(FAMILIES, fields.get("rule"))) changes.rule = fields.get("rule");
     if (one(`[name=shade][value="${CSS.escape(fields.get("shade") ?? "")}"]`))
       changes.shade = fields.get("shade");

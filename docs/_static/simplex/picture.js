@@ -75,7 +75,9 @@ scorewise.picture = (() => {
 
   // From the least to the largest value of a field; bands lie between multiples of the step.
   const levelsOf = ({ least, largest }) => {
-    if (!(largest - least > 1e-9)) return { least, largest, step: 0, edges: [] };
+    // where a field is constant, its values differ by rounding
+    const rounding = 1e-9 * Math.max(1, Math.abs(least), Math.abs(largest));
+    if (!(largest - least > rounding)) return { least, largest, step: 0, edges: [] };
     const step = stepFor(largest - least);
     const edges = [];
     for (let i = Math.floor(least / step) + 1; i * step < largest - 1e-9 * step; i++)

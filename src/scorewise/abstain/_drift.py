@@ -42,7 +42,7 @@ class Drift(TextInNotebooks):
     >>> drift = policy.check_drift(np.linspace(0.2, 0.5, 50))
     >>> if drift:
     ...     print(drift)
-    new inputs do not look like the certification data, so the guarantee does not hold for them:
+    new inputs do not look like the certification data, so the guarantee may not hold for them:
     mean uncertainty 0.35 of 50 new inputs, 0.205 of the certification data, p = 4.9e-09.
     """
 
@@ -63,7 +63,7 @@ class Drift(TextInNotebooks):
         )
         if self.has_drifted:
             return (
-                "new inputs do not look like the certification data, so the guarantee does not "
+                "new inputs do not look like the certification data, so the guarantee may not "
                 f"hold for them: {numbers}."
             )
         return f"new inputs look like the certification data: {numbers}."

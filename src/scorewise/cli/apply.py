@@ -77,7 +77,7 @@ def apply(
     A policy that was edited is refused. With --scheduler, FILE is a folder of Parquet files, and a
     file is written for each of them; to resume an interrupted run, repeat the command.
 
-    Exit code 1: the rows differ from the certification data, so that the guarantee does not hold
+    Exit code 1: the rows differ from the certification data, so that the guarantee may not hold
     for them, or no row is valid, or the policy guarantees nothing.
     """
     path = Path(file)

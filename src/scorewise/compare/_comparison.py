@@ -152,12 +152,9 @@ class Comparison:
         if row is None:
             return (f"Theory recommends {recommended}, which was not compared.",)
         if row.low <= 0:
-            how = (
-                "the best"
-                if row.distance_to_best == 0
-                else f"indistinguishable from {best}, the best"
-            )
-            return (f"Theory recommends {recommended}: it is {how} here.",)
+            other = "" if row.distance_to_best == 0 else f"indistinguishable from {best}, "
+            rank = f"{other}the best of the {len(self.standings)} measures here"
+            return (f"Theory recommends {recommended}: it is {rank}.",)
         worse = (
             f"Theory recommends {recommended}, but here {best} is better by "
             f"{row.distance_to_best:.4g} [{row.low:.4g}, {row.high:.4g}]."
