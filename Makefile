@@ -62,7 +62,7 @@ $(VENV)/.installed-dev: pyproject.toml reproduction/pyproject.toml $(LISTS)/dev.
 # The examples of the site train a network, so torch is installed here too.
 $(VENV)/.installed-docs: pyproject.toml $(LISTS)/docs.txt | $(BIN)/python
 	$(INSTALL_LISTED) $(LISTS)/docs.txt
-	$(PIP) install --quiet '$(TORCH)'
+	$(PIP) install --quiet --no-warn-conflicts '$(TORCH)'
 	$(INSTALL_LOCAL) --editable .
 	@touch $@
 

@@ -202,7 +202,7 @@ def vague_first_sentence(thing: Any) -> str:
 
 def those(things: dict[str, Any], problem: Callable[[Any], Any]) -> dict[str, Any]:
     """What has a problem, by name."""
-    return {name: found for name, thing in things.items() if (found := problem(thing))}
+    return {name: fault for name, thing in things.items() if (fault := problem(thing))}
 
 
 # -- the tests ------------------------------------------------------------------------------------
