@@ -52,7 +52,8 @@ html_theme_options = {
     "footer_start": ["copyright"],
     "footer_end": [],
 }
-html_sidebars = dict.fromkeys(["index", "quickstart", "install", "simplex", "coming-from"], [])
+WITHOUT_SIDEBAR = ("index", "quickstart", "install", "simplex", "coming-from")
+html_sidebars = {page: [] for page in WITHOUT_SIDEBAR}
 html_copy_source = False
 html_show_search_summary = False  # a page on a disk may not read the others
 html_context = {"default_mode": "auto"}
