@@ -33,8 +33,9 @@ COMPILE = export PATH="$(abspath $(BIN)):$$PATH" && cmake -S . -B $(1) -G Ninja 
 KERNEL := src/scorewise/kernels/cpu
 HAS_HEADERS := import os, sys, sysconfig; sys.exit(not os.path.exists(sysconfig.get_path("include") + "/Python.h"))
 
-# Runs the code of pictures and examples that is new, and follows links between pages; a warning is an error.
-BUILD_SITE = $(BIN)/python -m sphinx --fail-on-warning --keep-going --quiet --jobs $(JOBS) -d build/docs/doctrees docs out/docs
+# Runs the code of pictures and examples that is new, and follows links between pages. Warnings are errors, also those
+# of that code: the module of an example is called __main__, that of a picture <string>.
+BUILD_SITE = $(BIN)/python -W error:::__main__ -W "error:::<string>" -m sphinx --fail-on-warning --keep-going --quiet --jobs $(JOBS) -d build/docs/doctrees docs out/docs
 # What the build keeps; without it, all code runs.
 BUILT_SITE := build/docs out/docs docs/gallery docs/reference
 

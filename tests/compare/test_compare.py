@@ -363,7 +363,7 @@ def test_one_row_and_one_measure_are_compared():
         baselines=False,
         **QUICK,
     )
-    assert comparison.notes == ("Theory recommends epistemic log: it is the best here.",)
+    assert comparison.notes == ("Theory recommends epistemic log: it is the only measure here.",)
     comparison = sw.compare(task="active", runs={"total log": [[1.0], [2.0]]})
     assert [row.verdict for row in comparison.standings] == ["best"]
 

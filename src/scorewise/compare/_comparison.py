@@ -108,7 +108,7 @@ class Comparison:
     >>> comparison.best, comparison["epistemic log"].verdict
     ('total zero-one', 'worse')
     >>> print(comparison.notes[0])
-    Theory recommends total zero-one: it is the best here.
+    Theory recommends total zero-one: it is the best of the 7 measures here.
     """
 
     task: str
@@ -152,9 +152,10 @@ class Comparison:
         if row is None:
             return (f"Theory recommends {recommended}, which was not compared.",)
         if row.low <= 0:
+            n = len(self.standings)
+            of_all = f"the best of the {n} measures here" if n > 1 else "the only measure here"
             other = "" if row.distance_to_best == 0 else f"indistinguishable from {best}, "
-            rank = f"{other}the best of the {len(self.standings)} measures here"
-            return (f"Theory recommends {recommended}: it is {rank}.",)
+            return (f"Theory recommends {recommended}: it is {other}{of_all}.",)
         worse = (
             f"Theory recommends {recommended}, but here {best} is better by "
             f"{row.distance_to_best:.4g} [{row.low:.4g}, {row.high:.4g}]."
