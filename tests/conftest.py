@@ -15,6 +15,7 @@ from typing import Any
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 
 import hypothesis
+import numpy as np
 import pytest
 
 from support import LIBRARIES, Library
@@ -105,9 +106,14 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Only tests marked gpu see one where there is one; the others are about the CPU."""
+    """Only tests marked gpu see one where there is one; the others are about the CPU.
+
+    Generators that a test does not seed give the same numbers in each run, whatever ran before.
+    """
+    np.random.seed(0)  # noqa: NPY002
     torch = sys.modules.get("torch")
     if torch is not None:
+        torch.manual_seed(0)
         global cuda_is_available
         cuda_is_available = cuda_is_available or torch.cuda.is_available
         marked = any(item.iter_markers("gpu"))

@@ -11,6 +11,7 @@ import scorewise as sw
 from torch_support import mlp, rows
 
 X = rows(40)
+torch.manual_seed(0)
 NETS = [mlp().eval() for _ in range(3)]
 
 
@@ -59,7 +60,8 @@ def test_sigmoid_outputs_are_not_read_as_logits_of_classes():
 
 
 def test_an_output_that_is_no_probability_is_named_with_its_label():
-    with pytest.raises(
-        sw.InvalidInput, match=r"member 0 \(Sequential\), row 0, label \d: .*not pro"
-    ):
+    outputs = logits(NETS[0])
+    row, label = torch.nonzero((outputs < 0) | (outputs > 1))[0].tolist()
+    place = rf"member 0 \(Sequential\), row {row}, label {label}: .*not pro"
+    with pytest.raises(sw.InvalidInput, match=place):
         sw.predict_samples(NETS, X, output="label-probs")
