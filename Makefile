@@ -40,7 +40,7 @@ BUILD_SITE = $(BIN)/python -W error:::__main__ -W "error:::<string>" -m sphinx -
 BUILT_SITE := build/docs out/docs docs/gallery docs/reference
 
 .DEFAULT_GOAL := help
-.PHONY: help browser compiler demo extension lock test test-newest test-full test-sanitize lint bench reproduce docs format clean
+.PHONY: help browser compiler demo extension lock test test-newest test-full test-sanitize lint bench reproduce docs site-anew format clean
 
 help:  ## Show this list.
 	@grep -hE '^[a-z-]+:.*##' Makefile | sed 's/:.*##/\t/' | expand -t 15
@@ -94,9 +94,9 @@ demo: $(VENV)/.installed  ## Run the main job on digits, print the verdict, writ
 	inputs take longer. It needs a C++ compiler, such as Debian's g++; out/extension.log has the details."
 	$(BIN)/scorewise demo --out out
 
-test: $(VENV)/.installed-dev browser compiler lint  ## Run the linters, build the site, run every test but the truly long ones.
+test: $(VENV)/.installed-dev browser compiler  ## Run the linters, build the site, run every test but the truly long ones.
 	$(MAKE) extension
-	rm -rf $(BUILT_SITE) && $(BUILD_SITE)
+	$(MAKE) --jobs=2 lint site-anew
 	$(BIN)/python -m pytest -n $(JOBS) -m "not long"
 
 test-newest: TORCH = torch
@@ -104,9 +104,9 @@ test-newest:  ## Run the tests with the newest releases of all dependencies, in 
 	$(MAKE) lock TO=out/newest
 	$(MAKE) test VENV=.venv-newest LISTS=out/newest TORCH='$(TORCH)'
 
-test-full: $(VENV)/.installed-dev browser compiler lint  ## Run every test, the long simulations too.
+test-full: $(VENV)/.installed-dev browser compiler  ## Run every test, the long simulations too.
 	$(MAKE) extension
-	rm -rf $(BUILT_SITE) && $(BUILD_SITE)
+	$(MAKE) --jobs=2 lint site-anew
 	$(BIN)/python -m pytest -n $(JOBS)
 
 # The plainest instruction set and the widest of this processor; all where it has no AVX.
@@ -154,6 +154,9 @@ docs: $(VENV)/.installed-docs  ## Build the site into out/docs: guides, examples
 	@mkdir -p out
 	@$(MAKE) extension WERROR=OFF > out/extension.log 2>&1 || echo "The compiled kernel could not be built: see out/extension.log."
 	$(BUILD_SITE)
+
+site-anew:
+	rm -rf $(BUILT_SITE) && $(BUILD_SITE)
 
 clean:  ## Remove everything that make has made.
 	rm -rf $(VENV) .venv-newest build out $(BUILT_SITE) $(KERNEL)/_native.*.so .pytest_cache .mypy_cache .ruff_cache .hypothesis
