@@ -26,7 +26,7 @@ SOURCES = [
     path
     for folder in ("src", "reproduction", "examples", "tests", "benchmarks")
     for path in sorted((ROOT / folder).rglob("*.py"))
-]
+] + sorted((ROOT / "docs").glob("*.py"))
 
 
 def code_of(page: Path) -> str:
