@@ -12,7 +12,19 @@ def visit(browser, path: Path, width: int = 1100, scheme: str = "light", height:
     browser.get_log("performance")
     resize(browser, width, height)
     emulate(browser, scheme)
-    browser.get(path.as_uri())
+    load(browser, path.as_uri())
+
+
+def load(browser, url: str) -> None:
+    """Open a page anew, and wait for it: a busy driver may return before it is there."""
+    for address in ("about:blank", url):
+        browser.get(address)
+        eventually(browser, [address.split("#")[0], "complete"], lambda: loaded(browser))
+
+
+def loaded(browser) -> list[str]:
+    """The address of the page without its fragment, and how far it is loaded."""
+    return browser.execute_script("return [location.href.split('#')[0], document.readyState]")
 
 
 def resize(browser, width: int, height: int = 900) -> None:

@@ -10,7 +10,16 @@ import numpy as np
 import pytest
 
 import scorewise as sw
-from browser_support import assert_silent, eventually, is_within, next_frame, press, resize, visit
+from browser_support import (
+    assert_silent,
+    eventually,
+    is_within,
+    load,
+    next_frame,
+    press,
+    resize,
+    visit,
+)
 
 DOCS = Path(__file__).parents[1] / "docs"
 PARTS = ("total", "aleatoric", "epistemic")
@@ -32,7 +41,6 @@ def path(tmp_path_factory):
 
 @pytest.fixture
 def opened(browser, path):
-    browser.get("about:blank")
     visit(browser, path)
     yield browser
     assert_silent(browser)
@@ -402,8 +410,7 @@ def test_a_link_restores_the_view(opened, path):
     eventually(opened, True, lambda: "beta=2.5" in link.get_attribute("href"))
     fragment = link.get_attribute("href").split("#")[1]
     before = members(opened), numbers(opened), explanation(opened)
-    opened.get("about:blank")
-    opened.get(f"{path.as_uri()}#{fragment}")
+    load(opened, f"{path.as_uri()}#{fragment}")
     assert (members(opened), numbers(opened), explanation(opened)) == before
     assert chosen_rule(opened) == "cost-matrix"
 
@@ -414,16 +421,14 @@ def test_a_link_restores_the_view(opened, path):
 )
 def test_a_foreign_fragment_changes_nothing(opened, path, fragment: str):
     before = members(opened), numbers(opened), explanation(opened)
-    opened.get("about:blank")
-    opened.get(f"{path.as_uri()}#{fragment}")
+    load(opened, f"{path.as_uri()}#{fragment}")
     assert (members(opened), numbers(opened), explanation(opened)) == before
 
 
 @pytest.mark.parametrize("cost", [1e7, 1e-7, 1e300])
 def test_a_constant_cost_of_any_size_is_drawn(opened, path, cost: float):
     costs = ";".join([f"{cost:.0f},{2 * cost:.0f}" if cost > 1 else f"{cost},{2 * cost}"] * 3)
-    opened.get("about:blank")
-    opened.get(f"{path.as_uri()}#rule=cost-matrix&action=a&action=b&costs={costs}")
+    load(opened, f"{path.as_uri()}#rule=cost-matrix&action=a&action=b&costs={costs}")
     assert chosen_rule(opened) == "cost-matrix"
     parts = pytest.approx([cost, cost, 0])
     eventually(opened, parts, lambda: numbers(opened)["cost-matrix"])
@@ -452,7 +457,7 @@ def test_page_fits_a_phone(opened, rule: str):
 def test_without_script_the_page_says_so(browser, path):
     browser.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": True})
     try:
-        browser.get(path.as_uri())
+        load(browser, path.as_uri())
         text = browser.find_element("tag name", "body").text
     finally:
         browser.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": False})

@@ -10,7 +10,16 @@ import numpy as np
 import pytest
 
 import scorewise as sw
-from browser_support import assert_silent, emulate, eventually, is_within, press, resize, visit
+from browser_support import (
+    assert_silent,
+    emulate,
+    eventually,
+    is_within,
+    load,
+    press,
+    resize,
+    visit,
+)
 from cli_support import run, succeeded
 from report_support import HOSTILE, full, hostile
 from scorewise.cli import demo
@@ -243,7 +252,7 @@ def test_the_page_fits_a_phone(browser, tmp_path):
 def test_all_but_the_figures_is_there_without_script(browser, path):
     browser.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": True})
     try:
-        browser.get(path.as_uri())
+        load(browser, path.as_uri())
         text = browser.find_element("tag name", "main").text
     finally:
         browser.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": False})
