@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from glob import escape
 from io import BytesIO
@@ -14,6 +14,8 @@ from typing import Any
 
 from filelock import FileLock
 from tqdm import tqdm
+
+Show = bool | None | Callable[[str, int, int], None]  # of progress: see progress_bar
 
 _PATIENCE = 2.0  # seconds before a bar appears
 _DIGEST_BYTES = hashlib.sha256().digest_size
@@ -75,8 +77,13 @@ def locked(path: Path) -> Iterator[None]:
         yield
 
 
-def progress_bar(task: str, total: int | None, show: bool | None, **options: Any) -> Any:
-    """Return a progress bar on stderr for long work; ``show=None`` means only on a terminal."""
+def progress_bar(task: str, total: int | None, show: Show, **options: Any) -> Any:
+    """Return a progress bar on stderr for long work; ``show=None`` means only on a terminal.
+
+    A function ``show`` is called with task, steps and total after each step instead.
+    """
+    if callable(show):
+        return _ReportedSteps(task, total or 0, show)
     return tqdm(
         desc=task,
         total=total,
@@ -85,6 +92,24 @@ def progress_bar(task: str, total: int | None, show: bool | None, **options: Any
         leave=bool(show),
         **options,
     )
+
+
+class _ReportedSteps:
+    """A progress bar that another process shows."""
+
+    def __init__(self, task: str, total: int, report: Callable[[str, int, int], None]) -> None:
+        self._task, self._total, self._report, self._done = task, total, report, 0
+
+    def __enter__(self) -> _ReportedSteps:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Nothing is left to close."""
+
+    def update(self, n: int) -> None:
+        """Report that ``n`` more steps are done."""
+        self._done += n
+        self._report(self._task, self._done, self._total)
 
 
 def save_checkpoint(path: Path, state: dict[str, Any]) -> None:

@@ -15,7 +15,7 @@ whose members must be stored.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -49,6 +49,7 @@ from scorewise_paper.sections import (
     best_rival,
     groups,
 )
+from scorewise_paper.workers import in_parallel
 
 EXPERIMENT = "alignment"
 REVISION = 1  # raise it when the numbers change: results of another revision do not count
@@ -125,21 +126,30 @@ def compute(setup: Setup, cells: Sequence[Cell]) -> Iterator[tuple[Cell, Result]
     """Yield the results of cells: of forests, which are trained, and of stored ensembles."""
     forests = [cell for cell in cells if "trees" in cell.setting]
     yield from compute_forests(setup, forests, alignment_numbers)
-    for cell in cells:
-        if cell not in forests:
-            yield cell, _ensemble_result(setup, cell)
+    ensembles = [cell for cell in cells if cell not in forests]
+    # read here, as workers may not reach the results
+    members = {cell.key: _stored_members(setup, cell) for cell in ensembles}
+    yield from in_parallel(setup, partial(_ensemble_result, members), ensembles)
 
 
-def _ensemble_result(setup: Setup, cell: Cell) -> Result:
+def _ensemble_result(
+    members: Mapping[str, tuple[np.ndarray, np.ndarray]], _: Setup, cell: Cell
+) -> tuple[Cell, Result]:
     started = time.perf_counter()
+    probs, y = members[cell.key]
+    probs = probs.astype(np.float64)
+    probs /= probs.sum(-1, keepdims=True)  # they are stored in half precision
+    return cell, Result(alignment_numbers(probs, y), seconds=time.perf_counter() - started)
+
+
+def _stored_members(setup: Setup, cell: Cell) -> tuple[np.ndarray, np.ndarray]:
+    """Return the members of an ensemble, as they are stored, and the labels."""
     setting = dict(cell.setting)
     del setting["predictions"]
     ensemble = Cell(ENSEMBLE, setting.pop("ensemble_revision"), setting)
     path = setup.store.members_path(ensemble)
     with np.load(path, allow_pickle=False) as arrays:
-        probs, y = arrays["probs"].astype(np.float64), arrays["y"]
-    probs /= probs.sum(-1, keepdims=True)  # they are stored in half precision
-    return Result(alignment_numbers(probs, y), seconds=time.perf_counter() - started)
+        return arrays["probs"], arrays["y"]
 
 
 def alignment_numbers(probs: np.ndarray, y: np.ndarray) -> dict[str, Any]:

@@ -17,12 +17,13 @@ from torch.nn import functional
 
 from scorewise import fit_laplace, predict_samples
 from scorewise_paper import networks
-from scorewise_paper._files import load_checkpoint, progress_bar, save_checkpoint
+from scorewise_paper._files import Show, load_checkpoint, progress_bar, save_checkpoint
 from scorewise_paper.detection import detection_numbers
 from scorewise_paper.networks import NetworkWithHead, features, resnet18, square_batches
 from scorewise_paper.rejection import rejection_numbers
 from scorewise_paper.results import Cell, Result
 from scorewise_paper.runs import Setup, drawn_rows, labels_of, random_numbers
+from scorewise_paper.workers import in_groups
 
 DATA = "cifar-10"
 MEMBERS = 5
@@ -80,20 +81,22 @@ def _setting(setup: Setup, method: str, run: int, ood: str | None) -> dict[str, 
 
 
 def compute(setup: Setup, cells: Sequence[Cell]) -> Iterator[tuple[Cell, Result]]:
-    """Yield the results of cells, run by run.
+    """Yield the results of cells, run by run."""
+    runs = sorted({cell.setting["run"] for cell in cells})
+    groups = [[cell for cell in cells if cell.setting["run"] == run] for run in runs]
+    yield from in_groups(setup, _compute_run, groups)
 
-    The networks of a run are trained together, unless they are stored.
-    """
-    for run in sorted({cell.setting["run"] for cell in cells}):
-        of_run = [cell for cell in cells if cell.setting["run"] == run]
-        started = time.perf_counter()
-        predictions = _Run(setup, of_run)
-        share = (time.perf_counter() - started) / len(of_run)
-        for cell in sorted(of_run, key=lambda cell: str(cell.setting["method"])):
-            began = time.perf_counter()
-            numbers, members = predictions.result(cell)
-            seconds = share + time.perf_counter() - began
-            yield cell, Result(numbers, members, seconds, str(setup.torch_device))
+
+def _compute_run(setup: Setup, cells: Sequence[Cell]) -> Iterator[tuple[Cell, Result]]:
+    """Yield the results of a run, whose networks are trained together unless they are stored."""
+    started = time.perf_counter()
+    predictions = _Run(setup, cells)
+    share = (time.perf_counter() - started) / len(cells)
+    for cell in sorted(cells, key=lambda cell: str(cell.setting["method"])):
+        began = time.perf_counter()
+        numbers, members = predictions.result(cell)
+        seconds = share + time.perf_counter() - began
+        yield cell, Result(numbers, members, seconds, str(setup.torch_device))
 
 
 class _Run:
@@ -248,7 +251,7 @@ def train(
     labels: Tensor,
     device: torch.device,
     checkpoints: Sequence[Path],
-    progress: bool | None = None,
+    progress: Show = None,
 ) -> list[NetworkWithHead]:
     """Return trained networks, on the device and in evaluation mode.
 

@@ -107,8 +107,8 @@ Scheduler = Annotated[
     str | None,
     typer.Option(
         metavar="tcp://HOST:PORT|local[:N]",
-        help="Dask cluster that trains forests: the address of a scheduler, or local for processes "
-        "of this machine. Its workers need the data sets at the same path; networks stay here.",
+        help="Dask cluster that trains forests and networks: the address of a scheduler, or local "
+        "for processes of this machine. Its workers need the data sets at the same path.",
     ),
 ]
 WeightsDir = Annotated[

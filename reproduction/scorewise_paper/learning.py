@@ -38,6 +38,7 @@ from scorewise_paper.sections import (
     groups,
     mean_and_deviation,
 )
+from scorewise_paper.workers import in_groups
 
 RANDOM = "random"
 MEASURES = (*RULES, RANDOM)
@@ -103,13 +104,21 @@ def learning_cells(
 
 def compute(setup: Setup, cells: Sequence[Cell]) -> Iterator[tuple[Cell, Result]]:
     """Yield learning curves; cells that differ only by measure and run learn together."""
-    together: dict[str, list[Cell]] = {}
+    together: dict[Path, list[Cell]] = {}
     for cell in cells:
-        shared = {k: v for k, v in cell.setting.items() if k not in {"measure", "run"}}
-        name = Cell(cell.experiment, cell.revision, {**shared, "run": "all"}).name
-        together.setdefault(name, []).append(cell)
-    for name, group in together.items():
-        yield from _learn_together(setup, setup.store.checkpoint_path(name), group)
+        together.setdefault(_checkpoint(setup, cell), []).append(cell)
+    yield from in_groups(setup, _learn_together, [*together.values()], _forget_checkpoint)
+
+
+def _checkpoint(setup: Setup, cell: Cell) -> Path:
+    """Return the file of the learners that learn together with that of a cell."""
+    shared = {k: v for k, v in cell.setting.items() if k not in {"measure", "run"}}
+    name = Cell(cell.experiment, cell.revision, {**shared, "run": "all"}).name
+    return setup.store.checkpoint_path(name)
+
+
+def _forget_checkpoint(setup: Setup, cells: Sequence[Cell]) -> None:
+    _checkpoint(setup, cells[0]).unlink(missing_ok=True)
 
 
 @dataclass
@@ -141,11 +150,10 @@ def _key(setting: Any) -> tuple[str, int]:
     return setting["measure"], setting["run"]
 
 
-def _learn_together(
-    setup: Setup, checkpoint: Path, cells: Sequence[Cell]
-) -> Iterator[tuple[Cell, Result]]:
+def _learn_together(setup: Setup, cells: Sequence[Cell]) -> Iterator[tuple[Cell, Result]]:
     """Yield the results of learners that learn side by side, with a checkpoint after each round."""
     started = time.perf_counter()
+    checkpoint = _checkpoint(setup, cells[0])
     setting, device = cells[0].setting, setup.torch_device
     train, test = (setup.load(setting["data"], split) for split in ("train", "test"))
     x, y = _to_device(device, train, setting["train_rows"])
@@ -197,7 +205,6 @@ def _learn_together(
             numbers = {"labels": labels, "error": errors.round(6)}
             arrays = {"probs": probs, "y": labels_of(test)}
             yield cell, Result(numbers, arrays, seconds, str(device))
-    checkpoint.unlink(missing_ok=True)
 
 
 class _RoundLearner:

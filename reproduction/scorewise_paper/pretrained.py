@@ -37,6 +37,7 @@ from scorewise_paper.errors import CorruptData, MissingData, Remedy
 from scorewise_paper.networks import EfficientNet, normalized, shape_of, square_batches
 from scorewise_paper.results import Cell, Result
 from scorewise_paper.runs import Setup, drawn_rows, labels_of
+from scorewise_paper.workers import in_groups
 
 with warnings.catch_warnings():  # its dependencies use deprecated parts of torch
     warnings.simplefilter("ignore")
@@ -463,14 +464,19 @@ def _setting(
 
 def compute(setup: Setup, cells: Sequence[Cell]) -> Iterator[tuple[Cell, Result]]:
     """Yield the results of cells, network by network."""
-    for data in sorted({cell.setting["data"] for cell in cells}):
-        of_network = [cell for cell in cells if cell.setting["data"] == data]
-        predictor = Predictor(setup, data, [cell.setting for cell in of_network])
-        for cell in of_network:
-            began = time.perf_counter()
-            numbers = predictor.numbers(cell.setting)
-            seconds = time.perf_counter() - began
-            yield cell, Result(numbers, {}, seconds, str(setup.torch_device))
+    names = sorted({cell.setting["data"] for cell in cells})
+    groups = [[cell for cell in cells if cell.setting["data"] == data] for data in names]
+    yield from in_groups(setup, _compute_network, groups)
+
+
+def _compute_network(setup: Setup, cells: Sequence[Cell]) -> Iterator[tuple[Cell, Result]]:
+    settings = [cell.setting for cell in cells]
+    predictor = Predictor(setup, settings[0]["data"], settings)
+    for cell in cells:
+        began = time.perf_counter()
+        numbers = predictor.numbers(cell.setting)
+        seconds = time.perf_counter() - began
+        yield cell, Result(numbers, {}, seconds, str(setup.torch_device))
 
 
 class Predictor:
@@ -480,6 +486,8 @@ class Predictor:
         self.setup, self.data = setup, data
         self.device = setup.torch_device
         self.weights = weights_for(setup, data)
+        if any(setting["weights"] != self.weights.described for setting in settings):
+            raise CorruptData(f"{self.weights.path} has other content than where cells were made")
         self.network = self.weights.load(datasets.describe(data).n_classes, self.device)
         self.most_rows = max(setting["test_rows"] for setting in settings)
         self.train_rows = next((x["train_rows"] for x in settings if "train_rows" in x), None)

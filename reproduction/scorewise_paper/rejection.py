@@ -16,7 +16,7 @@ from sklearn.ensemble import RandomForestClassifier
 import scorewise as sw
 from scorewise_paper._files import progress_bar
 from scorewise_paper.results import Cell, Result, Stored
-from scorewise_paper.runs import Setup, drawn_rows, in_parallel, labels_of
+from scorewise_paper.runs import Setup, drawn_rows, labels_of
 from scorewise_paper.sections import (
     COMPONENTS,
     RULES,
@@ -30,6 +30,7 @@ from scorewise_paper.sections import (
     draw_mean,
     mean_and_deviation,
 )
+from scorewise_paper.workers import in_parallel
 
 POINTS = 100  # of a stored curve
 # A forest can give probability 0 to the class that occurs, and the log loss is then infinite. The
@@ -121,14 +122,14 @@ def compute_forests(
 
     ``numbers_of`` returns the numbers of a result from members' probabilities and labels.
     """
-    work = partial(_forest, setup, numbers_of)
+    work = partial(_forest, numbers_of)
     with progress_bar("forests", len(cells), setup.progress) as bar:
         for result in in_parallel(setup, work, cells):
             yield result
             bar.update(1)
 
 
-def _forest(setup: Setup, numbers_of: Numbers, cell: Cell) -> tuple[Cell, Result]:
+def _forest(numbers_of: Numbers, setup: Setup, cell: Cell) -> tuple[Cell, Result]:
     started = time.perf_counter()
     setting = cell.setting
     run = setting["run"]

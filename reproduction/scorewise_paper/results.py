@@ -8,7 +8,7 @@ import os
 import platform
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
@@ -79,6 +79,10 @@ class Result:
     members: Mapping[str, np.ndarray] = field(default_factory=dict)
     seconds: float = 0.0
     device: str = "cpu"
+
+    def compact(self) -> Result:
+        """Return the result with members in half precision, in which they are stored."""
+        return replace(self, members={name: _compact(x) for name, x in self.members.items()})
 
 
 @dataclass(frozen=True)
@@ -194,8 +198,7 @@ class Store:
         if result.members:
             path = self.members_path(cell)
             with replacing(path) as partial, partial.open("wb") as file:
-                arrays = {name: _compact(x) for name, x in result.members.items()}
-                np.savez_compressed(file, allow_pickle=False, **arrays)
+                np.savez_compressed(file, allow_pickle=False, **result.compact().members)
             provenance["members"] = digests_of(path)["sha256"]
         path = self.path(cell.experiment)
         with locked(self.folder / ".locks" / path.name), replacing(path) as partial:

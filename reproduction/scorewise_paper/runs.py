@@ -8,18 +8,16 @@ from dataclasses import asdict, dataclass, field
 from functools import cache, cached_property, lru_cache
 from importlib import import_module
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import Any, cast
 from typing import Protocol as Interface
 
 import numpy as np
-from joblib import Parallel, delayed
 
 from scorewise_paper import datasets
+from scorewise_paper._files import Show
 from scorewise_paper.datasets import Rows
 from scorewise_paper.errors import CorruptData, InvalidInput, MissingData, Remedy, ScorewiseError
 from scorewise_paper.results import Cell, Result, Store, Stored
-
-Computed = TypeVar("Computed")
 
 # In the order of the page. The file of an experiment has its name, with underscores.
 EXPERIMENTS = {
@@ -35,9 +33,6 @@ EXPERIMENTS = {
     "figure-al-spherical": "Appendix: active learning with the spherical loss",
     "alignment": "Beyond the paper: alignment needs calibration",
 }
-
-# Those that train forests, which a Dask cluster can do.
-FORESTS = ("figure-1", "figure-sp-components", "figure-sp-poker", "alignment")
 
 
 # -- sizes, folders and devices --------------------------------------------------------------------
@@ -133,13 +128,14 @@ class Setup:
     n_jobs : int, optional
         Number of forests that joblib trains in parallel; by default as joblib is configured.
     scheduler : str, optional
-        The Dask cluster that trains forests: ``"local"``, ``"local:N"`` or the address of a
-        scheduler, as for :func:`scorewise.scale.cluster`. Its workers need this package and the
-        data sets, at the same path. Networks are trained in this process, on ``device``.
+        The Dask cluster that trains forests and networks: ``"local"``, ``"local:N"`` or the address
+        of a scheduler, as for :func:`scorewise.scale.cluster`. Its workers need this package and
+        the data sets, at the same path, and have ``device``.
     weights_dir : path, optional
         Weights of pretrained networks; by default ``weights`` in the data folder.
-    progress : bool, optional
-        Show bars; by default on terminals and for long work.
+    progress : bool or callable, optional
+        Show bars; by default on terminals and for long work. Or what is called after each step
+        instead, with the name of the work, the steps that are done, and all steps.
     gaps : dict of errors
         Data and weights that are missing, by name, with how to get them; filled by the experiments.
     """
@@ -152,7 +148,7 @@ class Setup:
     n_jobs: int | None = None
     scheduler: str | None = None
     weights_dir: Path | None = None
-    progress: bool | None = None
+    progress: Show = None
     gaps: dict[str, ScorewiseError] = field(default_factory=dict, compare=False)
 
     def __post_init__(self) -> None:
@@ -262,72 +258,6 @@ def drawn_rows(rows: Rows, most: int | None, run: int) -> np.ndarray:
     return indices
 
 
-def in_parallel(
-    setup: Setup, function: Callable[[Cell], Computed], cells: Sequence[Cell]
-) -> Iterator[Computed]:
-    """Yield what a function returns for cells, in the order in which they finish.
-
-    The scheduler of the setup passes cells to its workers; without one, joblib's configuration
-    decides. Not joblib's backend for Dask: it waits forever if workers die or lack a package.
-
-    Raises
-    ------
-    InvalidInput
-        If a worker lacks a package or has another version of it.
-    ScorewiseError
-        If there is no scheduler at the address, or workers die.
-
-    Examples
-    --------
-    >>> from scorewise_paper import Setup
-    >>> from scorewise_paper.results import Cell
-    >>> from scorewise_paper.runs import in_parallel
-    >>> cells = [Cell("figure-1", 1, {"run": run}) for run in range(3)]
-    >>> sorted(in_parallel(Setup("results"), lambda cell: cell.setting["run"] + 1, cells))
-    [1, 2, 3]
-    """
-    if setup.scheduler is None:
-        parallel = Parallel(n_jobs=setup.n_jobs, return_as="generator_unordered")
-        yield from parallel(delayed(function)(cell) for cell in cells)
-        return
-    from scorewise.scale import cluster
-
-    with cluster(setup.scheduler) as client:
-        from distributed import KilledWorker, as_completed
-
-        _check_packages(client)
-        futures = client.map(function, cells, pure=False)
-        for future in as_completed(futures, loop=client.loop):
-            try:
-                result = future.result()
-            except KilledWorker as error:
-                raise ScorewiseError(
-                    f"workers of the cluster died, perhaps for lack of memory: {error} Finished "
-                    "results are stored: run the same again, with more memory for each worker"
-                ) from None
-            yield result
-
-
-def _check_packages(client: Any) -> None:
-    """Raise unless all workers can import this package."""
-    name = __package__
-
-    def problem() -> str | None:  # sent by value, as a worker may not have this module
-        try:
-            __import__(name)
-        except ImportError as error:
-            return str(error)
-        return None
-
-    problems = client.run(problem)
-    for worker, text in problems.items():
-        if text is not None:
-            raise InvalidInput(
-                f"the worker {worker} cannot import {name}: {text}; install ./reproduction where "
-                "the worker runs, and start it again"
-            )
-
-
 # -- running ---------------------------------------------------------------------------------------
 
 
@@ -416,8 +346,6 @@ def run(names: str | Iterable[str], setup: Setup) -> Outcome:
     ------
     MissingData
         If nothing can be computed for lack of data or weights.
-    InvalidInput
-        If there is a scheduler, and nothing that its workers could do.
 
     Examples
     --------
@@ -430,11 +358,6 @@ def run(names: str | Iterable[str], setup: Setup) -> Outcome:
     _described.cache_clear()
     by_key: dict[str, Cell] = {}
     names = [names] if isinstance(names, str) else list(names)
-    if setup.scheduler is not None and not set(names) & set(FORESTS):
-        raise InvalidInput(
-            f"{', '.join(names)}: no forests are trained, and networks are trained in this process",
-            Remedy("scheduler", None),
-        )
     for name in names:
         by_key |= {cell.key: cell for cell in experiment(name).cells(setup)}
     if not by_key:

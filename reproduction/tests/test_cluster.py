@@ -1,32 +1,45 @@
-"""Cells on a Dask cluster, through joblib."""
+"""Cells on a Dask cluster: forests, and networks that learn side by side."""
 
 from __future__ import annotations
 
 import json
 import os
 import sys
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import joblib
 import pytest
 from distributed import Client, LocalCluster
 
 from paper_support import SMALL, Maker, contents, reproduce
-from scorewise_paper import EXPERIMENTS, Setup, Store, experiment, run
-from scorewise_paper.errors import InvalidInput, ScorewiseError
-from scorewise_paper.runs import FORESTS
+from scorewise_paper import Cell, Result, Setup, Store, learning, run
+from scorewise_paper._files import progress_bar
+from scorewise_paper.errors import CorruptData, InvalidInput, ScorewiseError
+from scorewise_paper.learning import _learn_together
+from scorewise_paper.workers import in_groups
 
 # Dask leaves connections open that it was making to workers when they died.
-pytestmark = pytest.mark.filterwarnings(
-    "ignore:Exception ignored in. <socket:pytest.PytestUnraisableExceptionWarning"
-)
+pytestmark = [
+    pytest.mark.filterwarnings(
+        "ignore:Exception ignored in. <socket:pytest.PytestUnraisableExceptionWarning"
+    ),
+    pytest.mark.usefixtures("one_torch_thread"),  # as on workers
+]
+LEARNERS = "active learning on mnist, 10 learners"
 
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("cluster") / "data"
-    Maker(folder, 90, 40).tables()
+    maker = Maker(folder, 90, 40)
+    for write in (maker.tables, maker.grey, maker.cifar, maker.out_of_distribution):
+        write()
     return folder
 
 
@@ -63,10 +76,21 @@ def test_forests_grow_on_a_cluster_that_joblib_is_configured_for(setup, tmp_path
     assert contents(tmp_path / "cluster") == contents(tmp_path / "here")
 
 
-def test_results_of_worker_processes_are_those_of_this_process(setup, tmp_path, address):
-    assert run(["figure-1"], setup("cluster", address)).computed == SMALL.runs
-    run(["figure-1"], setup("here"))
+@pytest.mark.parametrize("name", ["figure-1", "figure-2", "table-1"])
+def test_results_of_worker_processes_are_those_of_this_process(name, setup, tmp_path, address):
+    n_cells = run([name], setup("cluster", address)).computed
+    assert n_cells == run([name], setup("here")).computed
     assert contents(tmp_path / "cluster") == contents(tmp_path / "here")
+    assert not list(tmp_path.glob("cluster/unfinished/*"))
+
+
+def test_stored_ensembles_are_aligned_on_workers_too(setup, address):
+    numbers = []
+    for here in (setup("cluster", address), setup("here")):
+        run(["figure-sp-cifar10"], here)
+        assert run(["alignment"], here).computed == 6  # forests and ensembles
+        numbers.append({x.cell.name: x.numbers for x in here.store.results("alignment")})
+    assert numbers[0] == numbers[1]
 
 
 def test_stored_results_start_no_cluster(setup):
@@ -90,19 +114,9 @@ def test_relative_data_folder_becomes_absolute_as_workers_run_elsewhere(
     assert setup.data_dir == data
 
 
-def test_experiments_with_forests_are_those_that_train_some():
-    names = {
-        name
-        for name in EXPERIMENTS
-        if "compute_forests" in vars(sys.modules[experiment(name).compute.__module__])
-    }
-    assert names == set(FORESTS)
-
-
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (("figure-2", "--scheduler", "local:1"), "figure-2: no forests are trained"),
         (("figure-1", "--scheduler", "local:1", "--jobs", "2"), "leave out --jobs"),
         (("figure-1", "--scheduler", "here"), "'here'"),
         (("figure-1", "--scheduler", "local:0"), "local:"),
@@ -126,27 +140,148 @@ def test_data_that_workers_lack_is_named(setup, address, data, monkeypatch):
     monkeypatch.setattr(Setup, "described", lambda *_: {})
     monkeypatch.setattr(Setup, "has", lambda *_: True)
     object.__setattr__(here, "data_dir", data / "nowhere")
-    with pytest.raises(ScorewiseError, match="is not in"):
+    with pytest.raises(ScorewiseError, match=r"the worker tcp://.* is not in .*same path"):
         run(["figure-1"], here)
 
 
-def test_worker_without_the_package_is_named(setup, address):
+@pytest.mark.parametrize("name", ["figure-1", "table-1"])
+def test_worker_with_other_data_is_named(name, setup, address, monkeypatch):
+    here, described = setup("results", address), Setup.described
+
+    def of_older_files(self, *sets):
+        return {name: x | {"digest": "old"} for name, x in described(self, *sets).items()}
+
+    monkeypatch.setattr(Setup, "described", of_older_files)
+    with pytest.raises(CorruptData, match=r"the worker tcp://.*/train has other content"):
+        run([name], here)
+
+
+def test_worker_without_the_device_is_named(setup, address):
+    missing = r"the worker tcp://.*the device 'abacus' cannot be used"
+    with pytest.raises(InvalidInput, match=missing):
+        run(["figure-2"], setup("results", address, device="abacus"))
+
+
+@pytest.mark.parametrize(
+    ("package", "name"), [("scorewise_paper", "figure-1"), ("torch", "figure-2")]
+)
+def test_worker_without_a_package_is_named(package, name, setup, address):
     def forget(name: str) -> None:
+        sys.modules[f"hidden {name}"] = sys.modules.get(name)
         sys.modules[name] = None
 
     def import_again(name: str) -> None:
-        del sys.modules[name]
+        sys.modules[name] = sys.modules.pop(f"hidden {name}")
 
     with Client(address) as client:
-        client.run(forget, "scorewise_paper")
-        with pytest.raises(InvalidInput, match="cannot import scorewise_paper"):
-            run(["figure-1"], setup("results", address))
-        client.run(import_again, "scorewise_paper")
+        client.run(forget, package)
+        with pytest.raises(InvalidInput, match=f"the worker tcp://.* cannot import {package}"):
+            run([name], setup("results", address))
+        client.run(import_again, package)
 
 
 def test_scheduler_decides_how_many_forests_are_trained_in_parallel():
     with pytest.raises(InvalidInput, match="n_jobs=2 is for this machine"):
         Setup("results", scheduler="local", n_jobs=2)
+
+
+# -- networks --------------------------------------------------------------------------------------
+
+
+def _dies_after_a_round(setup: Setup, cells: Sequence[Cell]) -> Iterator[tuple[Cell, Result]]:
+    """Learn, and note the steps; the process dies after the first of all."""
+    notes = setup.data_dir.parent / "notes"
+
+    def report(task: str, done: int, total: int) -> None:
+        is_first = not notes.exists()
+        with notes.open("a") as file:
+            file.write(f"{done} of {total}\n")
+        if is_first:
+            os._exit(1)
+
+    yield from _learn_together(replace(setup, progress=report), cells)
+
+
+def test_networks_of_a_lost_worker_continue_from_their_checkpoint(
+    setup, tmp_path, data, address, monkeypatch
+):
+    notes = data.parent / "notes"
+    notes.unlink(missing_ok=True)
+    with monkeypatch.context() as patch:
+        patch.setattr(learning, "_learn_together", _dies_after_a_round)
+        run(["figure-al-more"], setup("cluster", address))
+    run(["figure-al-more"], setup("here"))
+    assert notes.read_text().splitlines()[:3] == ["1 of 3", "1 of 2", "2 of 2"]
+    assert contents(tmp_path / "cluster") == contents(tmp_path / "here")
+
+
+def test_workers_that_cannot_reach_the_results_write_no_files_there(
+    setup, tmp_path, address, monkeypatch
+):
+    nowhere = nullcontext(SimpleNamespace(name=str(tmp_path / "another machine" / "mark")))
+    with monkeypatch.context() as patch:
+        patch.setattr("scorewise_paper.workers.NamedTemporaryFile", lambda **_: nowhere)
+        run(["figure-sp-cifar10"], setup("cluster", address))
+    run(["figure-sp-cifar10"], setup("here"))
+    assert contents(tmp_path / "cluster") == contents(tmp_path / "here")
+    assert list(tmp_path.glob("here/networks/*"))
+    assert not list(tmp_path.glob("cluster/networks/*"))
+
+
+def test_steps_of_workers_are_shown(setup, address, capsys):
+    run(["figure-2"], setup("results", address, progress=True))
+    assert f"{LEARNERS}: 1 of 3" in capsys.readouterr().err
+
+
+def _steps_until_cancelled(setup: Setup, cells: Sequence[Cell]) -> Iterator[tuple[Cell, Result]]:
+    if not cells[0].setting["run"]:
+        yield cells[0], Result({})
+        return
+    try:
+        with progress_bar("steps", None, setup.progress) as bar:
+            while True:
+                bar.update(1)
+                (setup.store.folder / "begun").touch()
+                time.sleep(0.01)
+    finally:
+        (setup.store.folder / "ended").touch()
+
+
+def _wait_for(path: Path) -> None:
+    until = time.monotonic() + 120
+    while not path.exists():
+        assert time.monotonic() < until, f"{path} is never written"
+        time.sleep(0.01)
+
+
+def test_networks_of_a_run_that_has_ended_stop_at_their_next_step(setup, address):
+    here = setup("results", address, progress=False)
+    groups = [[Cell("figure-2", 1, {"run": i, "sets": {}})] for i in range(2)]
+    results = in_groups(here, _steps_until_cancelled, groups)
+    next(results)
+    _wait_for(here.store.folder / "begun")
+    results.close()
+    _wait_for(here.store.folder / "ended")
+
+
+_at_once: list[int] = []
+
+
+def _alone(setup: Setup, cells: Sequence[Cell]) -> Iterator[tuple[Cell, Result]]:
+    _at_once.append(1)
+    time.sleep(0.2)
+    yield cells[0], Result({"at once": len(_at_once)})
+    _at_once.pop()
+
+
+def test_worker_of_several_threads_takes_one_group_at_a_time(setup):
+    options: dict[str, Any] = {"host": "127.0.0.1", "protocol": "tcp", "processes": False}
+    groups = [[Cell("figure-2", 1, {"run": i, "sets": {}})] for i in range(3)]
+    with LocalCluster(
+        n_workers=1, threads_per_worker=3, dashboard_address="127.0.0.1:0", **options
+    ) as started:
+        here = setup("results", started.scheduler_address, progress=False)
+        assert [x.numbers["at once"] for _, x in in_groups(here, _alone, groups)] == [1, 1, 1]
 
 
 def _die(*_: object) -> None:

@@ -66,3 +66,49 @@ def test_an_address_needs_a_scheduler(command, folder):
     name, *options = command
     result = run(name, "memory://rows", *options)
     assert "is an address, which needs a cluster; add --scheduler local" in sentence_of(result)
+
+
+READERS = {
+    "calibrate": (),
+    "certify": ("--max-loss", "0.4"),
+    "compare": ("--resamples", "200"),
+    "evaluate": ("--resamples", "200", "--no-report"),
+    "label": ("--n", "3"),
+}
+
+
+@pytest.mark.parametrize("name", READERS)
+def test_invalid_rows_are_set_aside_in_a_folder(name, scheduler, folder):
+    probs = np.full((5, 4, 3), 1 / 3)
+    probs[3] = 2
+    sw.write_predictions(folder / "3.parquet", probs, labels=[0, 1, 2, 0, 1])
+    options = (*READERS[name], "--scheduler", scheduler)
+    stopped = sentence_of(run(name, "rows", *options))
+    assert "'3.parquet': row 3 (row 3 of row group 0)" in stopped
+    aside = ("--on-bad-rows", "quarantine", "--quarantine", "bad")
+    result = run(name, "rows", *options, *aside)
+    assert result.exit_code == 0, result.output
+    message = " ".join(result.stderr.split())
+    assert "Warning: 1 invalid row of 1 file are in " in message
+    assert "(1: probs sums to …, not …)" in message
+    assert Path("bad/_quarantine/part-00003.parquet").exists()
+    if name == "certify":
+        assert "1,204 valid rows, and holds for valid rows only; 1 invalid row was" in " ".join(
+            result.stdout.split()
+        )
+    if name in {"compare", "evaluate"}:
+        assert "for valid rows only; left out: 1 invalid row, see" in " ".join(
+            result.stdout.split()
+        )
+
+
+@pytest.mark.parametrize("name", READERS)
+def test_folder_for_invalid_rows_needs_a_cluster_and_the_other_option(name, scheduler, folder):
+    options = READERS[name]
+    alone = run(name, "rows", *options, "--quarantine", "bad")
+    assert "--quarantine needs a cluster; add --scheduler local" in sentence_of(alone)
+    both = ("--scheduler", scheduler)
+    missing = run(name, "rows", *options, *both, "--on-bad-rows", "quarantine")
+    assert "need a folder; use --quarantine, a new folder for them" in sentence_of(missing)
+    unused = run(name, "rows", *options, *both, "--quarantine", "bad")
+    assert "use --on-bad-rows quarantine to set them aside" in sentence_of(unused)

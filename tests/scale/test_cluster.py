@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import dask
 import pytest
 
 import scorewise as sw
-from scale_support import local_cluster
+from scale_support import HANG, local_cluster
 from scorewise.scale import cluster
 
 
@@ -113,3 +116,27 @@ def test_a_scheduler_without_workers_is_a_warning():
         cluster(client),
     ):
         pass
+
+
+def test_ctrl_c_while_a_client_connects_ends_it_at_once():
+    code = """
+import os, signal, socket, threading, time
+from scorewise.scale import cluster
+mute = socket.create_server(("127.0.0.1", 0))  # accepts, and never answers
+def interrupt():
+    connection, _ = mute.accept()
+    connection.recv(1)
+    time.sleep(0.5)  # the client waits for the answer
+    os.kill(os.getpid(), signal.SIGINT)
+signal.signal(signal.SIGINT, signal.default_int_handler)
+threading.Thread(target=interrupt, daemon=True).start()
+try:
+    with cluster(f"tcp://127.0.0.1:{mute.getsockname()[1]}"):
+        print("connected")
+except KeyboardInterrupt:
+    print("interrupted")
+"""
+    result = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=HANG
+    )
+    assert (result.stdout, result.stderr) == ("interrupted\n", "")

@@ -11,6 +11,8 @@ import cloudpickle
 import dask
 import dask.array as da
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from dask.callbacks import Callback
 from distributed import Client
@@ -615,3 +617,13 @@ def test_blocks_may_have_no_rows_and_must_have_known_sizes():
     with pytest.raises(sw.InvalidInput, match=r"unknown chunk sizes.*compute_chunk_sizes\(\)"):
         sw.evaluate(unknown, y, **QUICK)
     assert_same_evaluation(expected, sw.evaluate(unknown.compute_chunk_sizes(), y, **QUICK))
+
+
+def test_a_file_of_several_row_groups_is_evaluated(tmp_path):
+    probs, y = members(60)
+    columns = {"probs": probs.tolist(), "labels": y, "ids": [f"r{i}" for i in range(60)]}
+    (tmp_path / "in").mkdir()
+    pq.write_table(pa.table(columns), tmp_path / "in/a.parquet", row_group_size=25)
+    with Client(processes=False, dashboard_address=":0") as client:
+        evaluation = scale.evaluate_dataset(tmp_path / "in", scheduler=client, **QUICK)
+    assert_same_evaluation(sw.evaluate(probs, y, ids=columns["ids"], **QUICK), evaluation)

@@ -34,6 +34,7 @@ from scale_support import (
     wait_until,
     write_dataset,
 )
+from scorewise.io import RowScores
 from scorewise.scale import Dataset, map_in_order, score_dataset, write_partitions
 
 cloudpickle.register_pickle_by_value(sys.modules[__name__])  # workers have no tests
@@ -397,6 +398,34 @@ def test_files_that_killed_workers_left_are_removed(tmp_path, dataset, client, u
         (partial / f"{name}.0123abcd").write_text("half")
     (out / "_manifest/run.json").write_text("{}")
     assert scored(dataset, out, client).resumed == N_PARTITIONS
+    assert contents(out) == undisturbed
+
+
+@dataclass(frozen=True)
+class LateUpload(RowScores):
+    """Scores; when those of the last file are computed, an older run changes a finished output."""
+
+    damaged: Path | None = None
+
+    def columns(self, chunk, first_row):
+        if len(chunk) and chunk.ids[0] == f"{N_PARTITIONS - 1}-0":
+            wait_until(self.damaged.exists)
+            self.damaged.write_bytes(b"of an older run")
+        return super().columns(chunk, first_row)
+
+
+def test_what_workers_of_a_killed_run_put_in_place_meanwhile_is_computed_again(
+    tmp_path, dataset, undisturbed
+):
+    out = tmp_path / "out"
+    rules = {name: sw.get_rule(name) for name in RULES}
+    work = LateUpload(rules, damaged=out / "part-00000.parquet")
+    with local_cluster(n_workers=1, processes=False) as here:
+        scored(dataset, out, here)
+        (out / f"part-{N_PARTITIONS - 1:05d}.parquet").unlink()
+        (out / "_manifest/run.json").write_text('{"run": "killed"}')
+        result = write_partitions(dataset, work, out, scheduler=here)
+    assert result.resumed == N_PARTITIONS - 2
     assert contents(out) == undisturbed
 
 

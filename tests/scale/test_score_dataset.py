@@ -254,6 +254,22 @@ def test_quarantined_rows_are_not_read_with_the_scores(tmp_path, client):
     assert len(read_folder(out)) == N_PARTITIONS * N_ROWS - 4
 
 
+def test_rows_beside_a_missing_first_one_are_scored(tmp_path, client):
+    source, out = tmp_path / "in", tmp_path / "out"
+    source.mkdir()
+    for file, bad in enumerate([(), (0,), (10, 12)]):  # first of the file, first of a row group
+        values = random_members(file).tolist()
+        for row in bad:
+            values[row] = None
+        pq.write_table(pa.table({"probs": values}), source / f"{file}.parquet", row_group_size=10)
+    result = score_dataset(source, "log", out, scheduler=client, on_bad_rows="quarantine")
+    assert (result.n_quarantined, result.n_rows) == (3, 3 * N_ROWS - 3)
+    assert [entry["reasons"] for entry in result.quarantined] == [
+        {"probs is missing": 1},
+        {"probs is missing": 2},
+    ]
+
+
 def test_missing_values_are_bad_rows(tmp_path, client):
     source = tmp_path / "in"
     source.mkdir()

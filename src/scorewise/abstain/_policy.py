@@ -50,7 +50,7 @@ from scorewise.io import Predictions
 from scorewise.rules import RuleLike, ScoringRule, get_rule, rule_from_json
 
 _KIND = "scorewise policy"
-_FORMAT = 3  # raised if the fields of a file change, or the threshold that rows certify
+_FORMAT = 4  # raised if the fields of a file change, or the threshold that rows certify
 _ROUNDING = 1e-9  # of the numbers of a certificate, relative, from one processor to another
 # the unit is that of the rule, and drift is checked again
 _CERTIFICATE_FIELDS = [f.name for f in fields(Certificate) if f.name not in ("unit", "drift")]
@@ -86,6 +86,8 @@ class Policy(TextInNotebooks):
         The largest loss that can occur.
     calibration : Calibration or None
         Applied to predictions before their uncertainty is compared.
+    n_left_out : int
+        Number of invalid rows that were left out of the certification rows.
     metadata : dict
         Version, input path and its digest, or other values passed to ``certify``.
 
@@ -111,12 +113,21 @@ class Policy(TextInNotebooks):
     calibration_losses: np.ndarray
     loss_bound: float
     calibration: Calibration | None = None
+    n_left_out: int = 0
     metadata: Mapping[str, Any] = field(default_factory=dict)
 
     def __repr__(self) -> str:
         method = "none" if self.calibration is None else self.calibration.method
         calibrated = "" if method == "none" else f" after {method} scaling"
-        return f"By {self.component} {self.rule.name} uncertainty{calibrated}: {self.certificate}"
+        left_out = ""
+        if self.n_left_out:
+            n, n_left_out = self.certificate.n_calibration, self.n_left_out
+            left_out = (
+                f" It rests on {n:,} valid rows, and holds for valid rows only; {n_left_out:,} "
+                f"invalid row{'s were' if n_left_out != 1 else ' was'} left out."
+            )
+        measure = f"By {self.component} {self.rule.name} uncertainty{calibrated}"
+        return f"{measure}: {self.certificate}{left_out}"
 
     @property
     def prediction_names(self) -> tuple[str, ...]:
@@ -397,6 +408,7 @@ class Policy(TextInNotebooks):
             "from_logits": self.stored_as.from_logits,
             "weights_dtype": self.stored_as.weights_dtype,
             "class_names": self.class_names,
+            "rows_left_out": self.n_left_out,
             "metadata": dict(self.metadata),
         }
         return {
@@ -663,6 +675,7 @@ def certify_rows(
     stored_as: StoredAs,
     class_names: tuple[str, ...] | None,
     calibration: Calibration | None = None,
+    n_left_out: int = 0,
     metadata: Mapping[str, Any] | None = None,
 ) -> Policy:
     """Return a policy from the losses and uncertainties of certification rows."""
@@ -681,6 +694,7 @@ def certify_rows(
         losses[order],
         bound,
         calibration,
+        n_left_out,
         dict(metadata or {}),
     )
 
@@ -794,6 +808,7 @@ def _policy_from_json(content: dict[str, Any]) -> Policy:
         ),
         class_names=checked_names(names, n_classes),
         calibration=_calibration_from_json(content["calibration"], n_classes),
+        n_left_out=validate.whole(content["rows_left_out"], "rows_left_out", at_least=0),
         metadata=content["metadata"],
     )
     _check_follows(content, policy.to_dict())

@@ -129,6 +129,14 @@ OnBadRows = Annotated[
         "with the reason."
     ),
 ]
+Quarantine = Annotated[
+    str | None,
+    typer.Option(
+        metavar="FOLDER",
+        help="With --on-bad-rows quarantine: a new folder, or an address, for invalid rows.",
+    ),
+    OutputPath(),
+]
 Restart = Annotated[
     bool,
     typer.Option(
@@ -301,9 +309,14 @@ def _reading(
     }
 
 
-def read_here(file: str, reading: Reading) -> Predictions:
-    """Return the predictions of a file or a folder of this machine."""
-    refuse_without_scheduler(file)
+def read_here(
+    file: str, reading: Reading, on_bad_rows: str = "fail", quarantine: str | None = None
+) -> Predictions:
+    """Return the predictions of a file or a folder of this machine; raise for a cluster's options.
+
+    Those are as for :func:`refuse_without_scheduler`.
+    """
+    refuse_without_scheduler(file, on_bad_rows, quarantine=quarantine)
     return read_predictions(file, **reading)
 
 
@@ -480,14 +493,20 @@ def is_address(value: object) -> bool:
     return "://" in str(value)
 
 
-def refuse_without_scheduler(file: str, on_bad_rows: str = "fail", restart: bool = False) -> None:
+def refuse_without_scheduler(
+    file: str, on_bad_rows: str = "fail", restart: bool = False, quarantine: str | None = None
+) -> None:
     """Raise for an address, and for options, that only a cluster can work with."""
     if is_address(file):
         raise InvalidInput(
             f"{file!r} is an address, which needs a cluster; add --scheduler local for processes "
             "of this machine"
         )
-    options = {f"--on-bad-rows {on_bad_rows}": on_bad_rows != "fail", "--restart": restart}
+    options = {
+        f"--on-bad-rows {on_bad_rows}": on_bad_rows != "fail",
+        "--restart": restart,
+        "--quarantine": quarantine is not None,
+    }
     for option, is_set in options.items():
         if is_set:
             raise InvalidInput(
@@ -560,6 +579,7 @@ _OPTIONS = {
     "position": "--position",
     "probs": "--probs",
     "public_key": "--public-key",
+    "quarantine": "--quarantine",
     "question": "--question",
     "replace": "--replace",
     "restart": "--restart",

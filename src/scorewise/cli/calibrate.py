@@ -14,8 +14,10 @@ from scorewise.cli._app import (
     AsJson,
     Debug,
     Normalize,
+    OnBadRows,
     OutputPath,
     PredictionsSource,
+    Quarantine,
     Reading,
     SchedulerAddress,
     Seed,
@@ -53,6 +55,8 @@ def calibrate(
     seed: Seed = 0,
     normalize: Normalize = False,
     scheduler: SchedulerAddress = None,
+    on_bad_rows: OnBadRows = "fail",
+    quarantine: Quarantine = None,
     as_json: AsJson = False,
     debug: Debug = False,
 ) -> int:
@@ -78,9 +82,16 @@ def calibrate(
     if scheduler is not None:
         dataset = Dataset.of(file, **reading)
         loss = parse_loss(task_loss, dataset.empty())
-        calibration = calibrate_dataset(dataset, task_loss=loss, scheduler=scheduler, **options)
+        calibration = calibrate_dataset(
+            dataset,
+            task_loss=loss,
+            scheduler=scheduler,
+            on_bad_rows=on_bad_rows,
+            quarantine=quarantine,
+            **options,
+        )
     else:
-        refuse_without_scheduler(file)
+        refuse_without_scheduler(file, on_bad_rows, quarantine=quarantine)
         predictions = read_predictions(file, **reading)
         loss = parse_loss(task_loss, predictions)
         calibration = fit_calibration(predictions, task_loss=loss, **options)

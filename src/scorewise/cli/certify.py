@@ -21,8 +21,10 @@ from scorewise.cli._app import (
     Floor,
     InputPath,
     Normalize,
+    OnBadRows,
     OutputPath,
     PredictionsSource,
+    Quarantine,
     Reading,
     SchedulerAddress,
     TaskLoss,
@@ -74,6 +76,8 @@ def certify(
     ] = False,
     normalize: Normalize = False,
     scheduler: SchedulerAddress = None,
+    on_bad_rows: OnBadRows = "fail",
+    quarantine: Quarantine = None,
     as_json: AsJson = False,
     debug: Debug = False,
 ) -> int:
@@ -103,11 +107,13 @@ def certify(
             dataset,
             task_loss=parse_loss(task_loss, dataset.empty()),
             scheduler=scheduler,
+            on_bad_rows=on_bad_rows,
+            quarantine=quarantine,
             progress=False if as_json else None,
             **options,
         )
     else:
-        refuse_without_scheduler(file)
+        refuse_without_scheduler(file, on_bad_rows, quarantine=quarantine)
         predictions = read_predictions(file, **reading)
         policy = certify_predictions(
             predictions,

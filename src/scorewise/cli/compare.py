@@ -12,8 +12,10 @@ from scorewise.cli._app import (
     Debug,
     Floor,
     Normalize,
+    OnBadRows,
     OODSource,
     PredictionsSource,
+    Quarantine,
     Reading,
     Resamples,
     Rules,
@@ -57,6 +59,8 @@ def compare(
     seed: Seed = 0,
     normalize: Normalize = False,
     scheduler: SchedulerAddress = None,
+    on_bad_rows: OnBadRows = "fail",
+    quarantine: Quarantine = None,
     as_json: AsJson = False,
     debug: Debug = False,
 ) -> None:
@@ -90,7 +94,7 @@ def compare(
         "normalize": normalize,
     }
     if scheduler is None:
-        predictions = read_here(file, reading)
+        predictions = read_here(file, reading, on_bad_rows, quarantine)
         comparison = compare_measures(
             predictions,
             task_loss=parse_loss(task_loss, predictions),
@@ -101,7 +105,13 @@ def compare(
         dataset, ood_dataset = datasets_of(file, ood, reading)
         loss = parse_loss(task_loss, dataset.empty(1))
         comparison = compare_dataset(
-            dataset, ood=ood_dataset, scheduler=scheduler, task_loss=loss, **settings
+            dataset,
+            ood=ood_dataset,
+            scheduler=scheduler,
+            on_bad_rows=on_bad_rows,
+            quarantine=quarantine,
+            task_loss=loss,
+            **settings,
         )
     if as_json:
         print_json(comparison.to_dict())

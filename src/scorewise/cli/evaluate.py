@@ -21,9 +21,11 @@ from scorewise.cli._app import (
     Floor,
     InputPath,
     Normalize,
+    OnBadRows,
     OODSource,
     OutputPath,
     PredictionsSource,
+    Quarantine,
     Reading,
     Resamples,
     Rules,
@@ -91,6 +93,8 @@ def evaluate(
     seed: Seed = 0,
     normalize: Normalize = False,
     scheduler: SchedulerAddress = None,
+    on_bad_rows: OnBadRows = "fail",
+    quarantine: Quarantine = None,
     as_json: AsJson = False,
     debug: Debug = False,
 ) -> int:
@@ -128,7 +132,7 @@ def evaluate(
     }
     shown_inputs = None
     if scheduler is None:
-        predictions = read_here(file, reading)
+        predictions = read_here(file, reading, on_bad_rows, quarantine)
         if inputs is not None:
             shown_inputs = read_inputs(inputs, predictions.ids, n_rows=len(predictions))
         evaluation = evaluate_predictions(
@@ -143,7 +147,13 @@ def evaluate(
         dataset, ood_dataset = datasets_of(file, ood, reading)
         loss = parse_loss(task_loss, dataset.empty(1))
         evaluation = evaluate_dataset(
-            dataset, ood=ood_dataset, scheduler=scheduler, task_loss=loss, **settings
+            dataset,
+            ood=ood_dataset,
+            scheduler=scheduler,
+            on_bad_rows=on_bad_rows,
+            quarantine=quarantine,
+            task_loss=loss,
+            **settings,
         )
     written = []
     if has_page:

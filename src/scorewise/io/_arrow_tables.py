@@ -10,7 +10,7 @@ import json
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import product
 from typing import Any
 
@@ -62,6 +62,42 @@ class RowGroup:
     read: Callable[[Sequence[str], int], Iterator[pa.RecordBatch]]
 
 
+def without_rows(groups: Sequence[RowGroup], left_out: np.ndarray) -> list[RowGroup]:
+    """Return row groups without some rows, whose numbers count over all groups and rise."""
+    reduced_groups, first = [], 0
+    for group in groups:
+        inside = left_out[(left_out >= first) & (left_out < first + group.n_rows)] - first
+        first += group.n_rows
+        if len(inside):
+            read = partial(_other_rows, group.read, inside)
+            group = RowGroup(group.name, group.n_rows - len(inside), read)
+        reduced_groups.append(group)
+    return reduced_groups
+
+
+def _other_rows(
+    read: Callable[[Sequence[str], int], Iterator[pa.RecordBatch]],
+    left_out: np.ndarray,
+    columns: Sequence[str],
+    n: int,
+) -> Iterator[pa.RecordBatch]:
+    first = 0
+    for batch in read(columns, n):
+        rows = np.arange(first, first + batch.num_rows)
+        first += batch.num_rows
+        is_kept = ~np.isin(rows, left_out, assume_unique=True)
+        if not is_kept.all():
+            batch = batch.take(pa.array(np.flatnonzero(is_kept)))
+        if batch.num_rows:
+            yield batch
+
+
+def original_number(row: int, left_out: np.ndarray) -> int:
+    """Return the number that a row has in the file, with the rows that are left out."""
+    n_before = np.searchsorted(left_out - np.arange(len(left_out)), row, side="right")
+    return int(row + n_before)
+
+
 def read_group(
     name: str, group: RowGroup, columns: Sequence[str], n: int
 ) -> Iterator[pa.RecordBatch]:
@@ -91,7 +127,9 @@ def table_reader(name: str, schema: pa.Schema, groups: Sequence[RowGroup]) -> Ta
 class ArrowSource:
     """The rows of an Arrow or Parquet table, read by row groups.
 
-    Of some rows of a table, ``place`` says where a row is in the whole table.
+    Of some rows of a table, ``place`` says where a row is in the whole table. If rows were left
+    out of the groups, ``original`` returns the number that a row has in the file. ``shape`` is that
+    of a row (M, K) if it is known; otherwise the first row shows it, which may be invalid.
     """
 
     def __init__(
@@ -101,13 +139,21 @@ class ArrowSource:
         groups: Sequence[RowGroup],
         options: ReadOptions,
         place: LocateRow | None = None,
+        original: Callable[[int], int] | None = None,
+        shape: tuple[int, int] | None = None,
     ) -> None:
         self._name, self._schema, self._groups = name, schema, groups
+        self._original = original
         self._place = place or (lambda row: f"row {row} ({self.locate(row)})")
         self._ends = np.cumsum([group.n_rows for group in groups], dtype=np.int64)
         names, weights, labels_are = _metadata(schema)
         self._columns = ColumnDecoder(
-            schema, self._first_row, self._different_labels, names, labels_are, options
+            schema,
+            self._first_row if shape is None else partial(_row_like, schema, shape),
+            self._different_labels,
+            names,
+            labels_are,
+            options,
         )
         m, k = self._columns.shape
         self.shape = (int(self._ends[-1]) if len(groups) else 0, m, k)
@@ -142,7 +188,9 @@ class ArrowSource:
         )
 
     def locate(self, row: int) -> str:
-        """Return the row group of a row, and its index in the group."""
+        """Return the row group of a row, and its index in the group; or its number in the file."""
+        if self._original is not None:
+            return f"row {self._original(row)} of the file, with its invalid rows"
         i = int(np.searchsorted(self._ends, row, side="right"))
         first = int(self._ends[i - 1]) if i else 0
         return f"row {row - first} of {self._groups[i].name}"
@@ -180,6 +228,18 @@ class ArrowSource:
     def _batches(self, group: RowGroup, columns: Sequence[str], n: int) -> Iterator[pa.RecordBatch]:
         """Yield the rows of a group."""
         return read_group(self._name, group, columns, n)
+
+
+def _row_like(schema: pa.Schema, shape: tuple[int, int], columns: list[str]) -> pa.RecordBatch:
+    """Return a row of lists (M, K), or (K,) for one model."""
+    m, k = shape
+    rows = []
+    for column in columns:
+        kind = schema.field(column).type
+        if isinstance(kind, pa.BaseExtensionType):
+            kind = kind.storage_type
+        rows.append(pa.array([[[0.0] * k] * m if _is_list(kind.value_type) else [0.0] * k]))
+    return pa.RecordBatch.from_arrays(rows, names=columns)
 
 
 @contextmanager

@@ -6,6 +6,7 @@ A file may be on any filesystem of ``fsspec``.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -27,6 +28,7 @@ from scorewise.io._predictions import Predictions, with_file_name
 from scorewise.io._read_options import ReadOptions
 
 if TYPE_CHECKING:
+    import numpy as np
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -125,6 +127,8 @@ def read_parquet_file(
     filesystem: Any = None,
     name: str | None = None,
     schema: Any = None,
+    left_out: np.ndarray | None = None,
+    shape: tuple[int, int] | None = None,
     **options: Any,
 ) -> Predictions:
     """Return the predictions in a Parquet file on any filesystem; rows are read as they are used.
@@ -140,6 +144,10 @@ def read_parquet_file(
         Of the file in messages; by default, that of the path.
     schema : pyarrow.Schema, optional
         Columns that the file must have, made by :func:`scorewise.io.parquet_schema`.
+    left_out : integer array (r,), optional
+        Numbers of rows, in rising order, that the predictions do not have.
+    shape : tuple of int, optional
+        Members and classes of a row (M, K); by default, those of the first row.
     **options
         As for :func:`scorewise.read_predictions`: ``class_names``, ``probs``, ``labels``, …
 
@@ -164,13 +172,21 @@ def read_parquet_file(
     >>> sw.io.read_parquet_file("/example/test.parquet", filesystem=memory).shape
     (4, 3, 2)
     """
-    from scorewise.io._arrow_tables import ArrowSource
+    from scorewise.io._arrow_tables import ArrowSource, original_number, without_rows
 
     name = name or Path(path).name
     columns, groups = _open(path, name, filesystem=filesystem)
     if schema is not None:
         _check_same_columns(schema, columns, "the first file", name)
-    return _with_options(lambda o: ArrowSource(name, columns, groups, o), name, options)
+    original = None
+    if left_out is not None:
+        groups = without_rows(groups, left_out)
+        original = partial(original_number, left_out=left_out)
+    return _with_options(
+        lambda o: ArrowSource(name, columns, groups, o, original=original, shape=shape),
+        name,
+        options,
+    )
 
 
 def predictions_of_table(
@@ -218,7 +234,9 @@ def predictions_of_table(
 
     group = RowGroup("these rows", table.num_rows, rows)
     return _with_options(
-        lambda o: ArrowSource(name, table.schema, [group], o, locate), name, options
+        lambda o: ArrowSource(name, table.schema, [group], o, locate, shape=whole.shape[1:]),
+        name,
+        options,
     )
 
 

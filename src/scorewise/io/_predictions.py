@@ -350,6 +350,31 @@ class Predictions(TextInNotebooks):
                 ArraySource(arrays), self.class_names, self.member_weights
             )
 
+    def slice(self, start: int, stop: int, *, fields: Collection[str] | None = None) -> Predictions:
+        """Return consecutive rows, in memory; of a file, no others are kept.
+
+        Parameters
+        ----------
+        start, stop : int
+            The first row, and the one after the last.
+        fields : collection of str
+            Fields to read; by default, all.
+
+        Examples
+        --------
+        >>> import numpy as np, scorewise as sw
+        >>> predictions = sw.io.Predictions(np.full((5, 3, 2), 0.5), ids=list("abcde"))
+        >>> predictions.slice(1, 3).ids.tolist()
+        ['b', 'c']
+        """
+        # one chunk for each row group of a file
+        chunks = [*self.chunks(max(1, stop - start), start=start, stop=stop, fields=fields)]
+        if len(chunks) == 1:
+            return chunks[0]
+        names = chunks[0].fields
+        arrays = {name: np.concatenate([getattr(x, name) for x in chunks]) for name in names}
+        return Predictions.from_source(ArraySource(arrays), self.class_names, self.member_weights)
+
     @property
     def rows_of_chunk(self) -> int:
         """The largest number of rows of a chunk, by default."""

@@ -79,7 +79,7 @@ class _ScoreBlock:
     @property
     def rows(self) -> np.ndarray:
         """The rows that have no label."""
-        return self.unlabelled(np.arange(self.first_row, self.first_row + len(self.scores)))
+        return self.unlabelled(np.arange(self.first_row, self.first_row + self.scores.shape[0]))
 
     def unlabelled(self, values: np.ndarray) -> np.ndarray:
         return np.delete(values, self.labelled)
@@ -158,7 +158,7 @@ class BestRows:
 
 def _best_of_block(block: _ScoreBlock, n: int, preference: Preference, seed: int) -> BestRows:
     scores = block.candidate_scores()
-    first, length = block.first_row, len(block.scores)
+    first, length = block.first_row, block.scores.shape[0]
     noise = block.unlabelled(gumbel_noise(seed, first, length))
     ties = block.unlabelled(random_words(seed, TIES, first, length))
     return BestRows.of(block.rows, scores, noise, ties).best(n, preference)
@@ -297,7 +297,7 @@ def _rows_with(
     """Return the rows of a block that have one of the wanted codes."""
     which = np.minimum(np.searchsorted(wanted, codes), len(wanted) - 1)
     has_one = wanted[which] == codes
-    ties = block.unlabelled(random_words(seed, TIES, block.first_row, len(block.scores)))
+    ties = block.unlabelled(random_words(seed, TIES, block.first_row, block.scores.shape[0]))
     return _ScoredRows(which[has_one], ties[has_one], block.rows[has_one]).first_of_each(n_of_each)
 
 

@@ -21,12 +21,12 @@ from scorewise.errors import InvalidInput
 from scorewise.io import Predictions, read_predictions
 from scorewise.scale._cluster import Scheduler
 from scorewise.scale._dataset import Dataset
-from scorewise.scale._job import quarantine_lines, write_partitions
+from scorewise.scale._job import OutputFolder, write_partitions
 from scorewise.scale._summary import ColumnSummary
 
 
 @dataclass(frozen=True, repr=False)
-class AppliedDataset(TextInNotebooks):
+class AppliedDataset(OutputFolder, TextInNotebooks):
     """The folder written by :func:`scorewise.scale.apply_to_dataset`.
 
     Attributes
@@ -63,19 +63,9 @@ class AppliedDataset(TextInNotebooks):
     ('100 of 200 rows accepted (50.0 %)', False)
     """
 
-    path: str
-    n_rows: int
-    n_partitions: int
     n_accepted: int
-    resumed: int
-    columns: tuple[str, ...]
     drift: Drift | None
     uncertainty: ColumnSummary
-    quarantined: list[dict[str, Any]]
-
-    def quarantine_lines(self) -> list[str]:
-        """Return sentences, without full stops, about rows and files that are quarantined."""
-        return quarantine_lines(self.quarantined)
 
     def __repr__(self) -> str:
         drift = "" if self.drift is None else f"; {self.drift}"
@@ -223,13 +213,8 @@ def apply_to_dataset(
         counts = written.counts["drift"]
         drift = policy.drift_from_counts(counts, uncertainty.mean, false_alarm_rate)
     return AppliedDataset(
-        written.path,
-        written.n_rows,
-        written.n_partitions,
-        int(written.counts.get("accepted", np.zeros(1))[0]),
-        written.resumed,
-        written.columns,
-        drift,
-        uncertainty,
-        written.quarantined,
+        **written.shared(),
+        n_accepted=int(written.counts.get("accepted", np.zeros(1))[0]),
+        drift=drift,
+        uncertainty=uncertainty,
     )

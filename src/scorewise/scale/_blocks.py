@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from scorewise import _validate as validate
-from scorewise._array import is_dask
+from scorewise._array import is_array, is_dask, to_numpy
 from scorewise._fields import as_array, checked_ids
 from scorewise._inputs import InputOptions, RawPredictions, raw_members
 from scorewise._rows import RawRows, check_member_axis, class_names_of
@@ -18,7 +18,7 @@ from scorewise.distributions import Samples
 from scorewise.errors import InvalidInput
 from scorewise.scale._cluster import check_own_version
 from scorewise.scale._dataset import Dataset, Partition
-from scorewise.scale._labels import index_parts, may_be_numbered_from_one, sample_chunks
+from scorewise.scale._labels import checked_samples, index_parts, may_be_numbered_from_one
 from scorewise.scale._tree import computed
 
 _BLOCK_ELEMENTS = 1 << 25  # probabilities of a file that are in memory at a time
@@ -41,7 +41,9 @@ class RowBlock:
     file : str or None
         The name of the file that has the rows, for messages.
     row_in_file : int
-        The number of the first row in this file.
+        The number of the first row in this file, without invalid rows that are left out.
+    numbers : integer array (n,), or None
+        The numbers of the rows over all blocks, where invalid rows in between are left out.
     """
 
     samples: Samples
@@ -51,6 +53,7 @@ class RowBlock:
     scores: dict[str, Any] = field(default_factory=dict)
     file: str | None = None
     row_in_file: int = 0
+    numbers: np.ndarray | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -167,11 +170,21 @@ class RowBlocks:
         m, k = dataset.members_and_classes
         step = max(1, _BLOCK_ELEMENTS // (m * k))
         first_rows = np.cumsum([0, *sizes[:-1]]).tolist()
+        n_left_out = [0 if p.left_out is None else len(p.left_out) for p in dataset.partitions]
+        n_before = np.cumsum([0, *n_left_out[:-1]]).tolist()  # invalid rows of earlier files
         blocks = [
             read(
-                shared, part, start, min(start + step, size), first + start, normalize, is_labelled
+                shared,
+                part,
+                range(start, min(start + step, size)),
+                first + start,
+                first + before if sum(n_left_out) else None,
+                normalize,
+                is_labelled,
             )
-            for part, size, first in zip(dataset.partitions, sizes, first_rows, strict=True)
+            for part, size, first, before in zip(
+                dataset.partitions, sizes, first_rows, n_before, strict=True
+            )
             for start in range(0, size, step)
         ]
         labels_are = dataset.reading.get("labels_are")
@@ -187,26 +200,27 @@ def _count_rows(dataset: Dataset, partition: Partition) -> int:
 def _read_rows(
     dataset: Dataset,
     partition: Partition,
-    start: int,
-    stop: int,
+    chosen: range,
     first_row: int,
+    first_number: int | None,
     normalize: bool,
     is_labelled: bool,
 ) -> RowBlock:
-    """Return the rows ``start`` to ``stop`` of a file; errors name the file and the row."""
-    fields = dataset.fields & {"ids"}
-    [(_, rows, samples)] = sample_chunks(
-        dataset,
-        partition,
-        normalize,
-        is_labelled=is_labelled,
-        n_rows=stop - start,
-        start=start,
-        stop=stop,
-        fields=fields,
-    )
+    """Return some valid rows of a file; errors name the file and the row.
+
+    ``first_row`` is the number of the first over all valid rows, and ``first_number`` that of the
+    file's first row over all rows, if they differ.
+    """
+    file = dataset.read(partition)
+    fields = file.member_fields | {"ids"} | ({"labels"} if is_labelled else set())
+    rows = file.slice(chosen.start, chosen.stop, fields=fields)
+    samples = checked_samples(file, rows, chosen.start, normalize, is_labelled=is_labelled)
     labels = rows.labels if is_labelled else None
-    return RowBlock(samples, first_row, labels, rows.ids, file=partition.name, row_in_file=start)
+    numbers = None
+    if first_number is not None:
+        numbers = first_number + partition.row_numbers(chosen.stop)[chosen.start :]
+    where: dict[str, Any] = {"file": partition.name, "row_in_file": chosen.start}
+    return RowBlock(samples, first_row, labels, rows.ids, numbers=numbers, **where)
 
 
 def _lazy_members(
@@ -228,7 +242,7 @@ def _lazy_members(
     raw, weights = raw_members(predictions, InputOptions(**layout)), options.get("weights")
     if raw.values.ndim != 3:
         raise InvalidInput(f"{name} must be rows (n, M, K), and has {raw.values.ndim} axes")
-    return raw, None if weights is None or is_dask(weights) else np.asarray(weights)
+    return raw, weights if weights is None or is_dask(weights) else _on_host(weights)
 
 
 def _template(raw: RawPredictions, values: Any, weights: Any) -> Samples:
@@ -243,7 +257,7 @@ def _parts(column: Any, sizes: Sequence[int], name: str) -> list[Any]:
     if column is None:
         return [None] * len(sizes)
     if not is_dask(column):
-        column = np.asarray(column)
+        column = _on_host(column)
     n_rows = sum(sizes)
     if not column.ndim or column.shape[0] != n_rows:
         raise InvalidInput(f"{name} have shape {column.shape} for {n_rows:,} rows")
@@ -252,6 +266,11 @@ def _parts(column: Any, sizes: Sequence[int], name: str) -> list[Any]:
         return list(column.to_delayed().ravel())
     ends = np.cumsum(sizes).tolist()
     return [column[end - size : end] for end, size in zip(ends, sizes, strict=True)]
+
+
+def _on_host(values: Any) -> np.ndarray:
+    """Return a column in memory, perhaps of a GPU, as an array of NumPy."""
+    return to_numpy(values) if is_array(values) else np.asarray(values)
 
 
 def _read_block(

@@ -78,7 +78,7 @@ def cluster(scheduler: Scheduler = "local") -> Iterator[Client]:
             yield client
         return
     try:
-        client = distributed.Client(scheduler, set_as_default=False)
+        client = _interruptible_client()(scheduler, set_as_default=False)
     except (OSError, ValueError) as error:  # of the network, and of an address
         raise ScorewiseError(
             f"there is no Dask scheduler at {quoted(scheduler)}: {_first_line(error)}; start one "
@@ -109,6 +109,20 @@ def _distributed() -> Any:
     except ModuleNotFoundError as error:
         raise ImportError(f"clusters need {error.name}: pip install 'scorewise[dask]'") from error
     return distributed
+
+
+def _interruptible_client() -> Any:
+    """Return a class of clients that Ctrl-C ends at once, also while they connect."""
+
+    class InterruptibleClient(_distributed().Client):  # type: ignore[misc]
+        def start(self, **options: Any) -> None:
+            try:
+                super().start(**options)
+            except KeyboardInterrupt:
+                self.status = "closed"  # or it waits, when it is deleted, for what was begun
+                raise
+
+    return InterruptibleClient
 
 
 @contextmanager

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +39,8 @@ class Partition:
     version : str
         Size and time of the last change, or the digest that the filesystem stores; it changes when
         the file is replaced or edited.
+    left_out : integer array (r,), or None
+        Numbers of invalid rows, in rising order, that are left out when the file is read.
 
     Examples
     --------
@@ -55,6 +58,22 @@ class Partition:
     name: str
     path: str
     version: str
+    left_out: np.ndarray | None = field(default=None, repr=False, compare=False)
+
+    def row_numbers(self, n_rows: int) -> np.ndarray:
+        """Return the numbers that the rows have in the file, ``n_rows`` without those left out.
+
+        Parameters
+        ----------
+        n_rows : int
+
+        Returns
+        -------
+        integer array (n_rows,)
+        """
+        if self.left_out is None:
+            return np.arange(n_rows)
+        return np.delete(np.arange(n_rows + len(self.left_out)), self.left_out)
 
 
 @dataclass(frozen=True)
@@ -204,7 +223,8 @@ class Dataset:
     def read(self, partition: Partition) -> Predictions:
         """Return the predictions of a partition, whose rows are read as they are used.
 
-        Errors name the partition, the row group and the row.
+        Rows that the partition leaves out are not among them. Errors name the partition, the row
+        group and the row.
 
         Parameters
         ----------
@@ -224,18 +244,22 @@ class Dataset:
         import pyarrow as pa
 
         check_own_version(self.version)
+        read = partial(
+            read_parquet_file,
+            partition.path,
+            filesystem=self._remote(),
+            name=partition.name,
+            schema=self.schema,
+            left_out=partition.left_out,
+            **self.reading,
+        )
         try:
-            predictions = read_parquet_file(
-                partition.path,
-                filesystem=self._remote(),
-                name=partition.name,
-                schema=self.schema,
-                **self.reading,
-            )
-        except InvalidInput:
-            if self._is_empty(partition):
-                return self.empty()
-            raise
+            try:
+                predictions = read()
+            except InvalidInput:
+                if self._is_empty(partition):
+                    return self.empty()
+                predictions = read(shape=self.members_and_classes)  # the first row may be invalid
         except pa.ArrowException as error:
             reason = str(error).rstrip(".")
             raise InvalidFile(f"{partition.name!r} cannot be read: {reason}") from None
@@ -316,13 +340,15 @@ class Dataset:
         return None if is_local(filesystem) else filesystem
 
     def _is_empty(self, partition: Partition) -> bool:
-        """Whether a partition has no rows; lists of members then have no length."""
+        """Whether a partition has no valid rows; lists of members then have no length."""
         import pyarrow as pa
         import pyarrow.parquet as pq
 
         try:
             with pq.ParquetFile(partition.path, filesystem=self._remote()) as file:
-                return bool(file.metadata.num_rows == 0 and file.schema_arrow.equals(self.schema))
+                n_left_out = 0 if partition.left_out is None else len(partition.left_out)
+                is_empty = file.metadata.num_rows == n_left_out
+                return bool(is_empty and file.schema_arrow.equals(self.schema))
         except (pa.ArrowException, OSError):
             return False
 
@@ -398,7 +424,7 @@ def _first_columns(
     remote = None if is_local(filesystem) else filesystem
     problem = None
     for partition in partitions:
-        where = {"filesystem": remote, "name": partition.name}
+        where: dict[str, Any] = {"filesystem": remote, "name": partition.name}
         try:
             schema = parquet_schema(partition.path, **where)
             return read_parquet_file(partition.path, **where, **reading), schema

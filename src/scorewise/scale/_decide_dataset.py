@@ -19,11 +19,11 @@ from scorewise.decompose import COMPONENTS
 from scorewise.io import Predictions, read_predictions
 from scorewise.scale._cluster import Scheduler
 from scorewise.scale._dataset import Dataset
-from scorewise.scale._job import quarantine_lines, write_partitions
+from scorewise.scale._job import OutputFolder, write_partitions
 
 
 @dataclass(frozen=True, repr=False)
-class DecidedDataset(TextInNotebooks):
+class DecidedDataset(OutputFolder, TextInNotebooks):
     """The folder written by :func:`scorewise.scale.decide_dataset`.
 
     Attributes
@@ -56,13 +56,7 @@ class DecidedDataset(TextInNotebooks):
     (200, ('0', '1'), [100, 100])
     """
 
-    path: str
-    n_rows: int
-    n_partitions: int
-    resumed: int
-    columns: tuple[str, ...]
     action_names: tuple[str, ...]
-    quarantined: list[dict[str, Any]]
     _by_action: list[dict[str, Any]]
 
     def by_action(self) -> list[dict[str, Any]]:
@@ -71,10 +65,6 @@ class DecidedDataset(TextInNotebooks):
         It is what :meth:`scorewise.decide.Decisions.by_action` returns for rows in memory.
         """
         return self._by_action
-
-    def quarantine_lines(self) -> list[str]:
-        """Return sentences, without full stops, about rows and files that are quarantined."""
-        return quarantine_lines(self.quarantined)
 
     def __repr__(self) -> str:
         heading = ["action", "rows", "cost", "aleatoric", "epistemic"]
@@ -204,13 +194,4 @@ def decide_dataset(
         n_rows = group["total"].n if group else 0
         means = {c: group[c].mean if group else np.nan for c in COMPONENTS}
         by_action.append({"action": name, "rows": n_rows, **means})
-    return DecidedDataset(
-        written.path,
-        written.n_rows,
-        written.n_partitions,
-        written.resumed,
-        written.columns,
-        trial.action_names,
-        written.quarantined,
-        by_action,
-    )
+    return DecidedDataset(**written.shared(), action_names=trial.action_names, _by_action=by_action)

@@ -14,6 +14,7 @@ from scorewise.compare import (
     BootstrapSettings,
     Comparison,
     Evaluation,
+    Note,
     Rules,
     advise,
     learning_of,
@@ -27,6 +28,7 @@ from scorewise.rules import DEFAULT_RULES, RuleLike
 from scorewise.scale._blocks import RowBlocks
 from scorewise.scale._cluster import Scheduler, cluster
 from scorewise.scale._dataset import Dataset
+from scorewise.scale._quarantine import Quarantine
 from scorewise.scale._ranks import N_BINS
 from scorewise.scale._tree import SPLIT_EVERY
 from scorewise.scale._two_passes import (
@@ -71,17 +73,19 @@ def compare(
 
     Parameters
     ----------
-    probs, ood : Dask arrays (n, M, K) and (m, M, K)
-        Predictions, in blocks of rows; ``ood`` for the task ``"ood"``.
+    probs : Dask array (n, M, K)
+        Predictions, in blocks of rows.
     y : Dask or NumPy array (n,)
         Labels, for the task ``"selective"``.
-    task, task_loss, rules, components, baselines, floor, labels_are
+    task, task_loss, rules, components
         As for :func:`scorewise.compare`.
+    ood : Dask array (m, M, K)
+        Predictions of out-of-distribution rows, for the task ``"ood"``.
     scores : mapping of str to array (n,), optional
         Your own scores, of Dask or of NumPy; for ``"ood"`` pairs of arrays (n,) and (m,).
     runs : None
         Runs of active learning are compared in memory.
-    confidence, n_resamples, random_state, progress
+    baselines, floor, labels_are, confidence, n_resamples, random_state, progress
         As for :func:`scorewise.compare`.
     n_bins : int
         The largest number of distinct scores that are distinguished, per measure.
@@ -193,13 +197,17 @@ def evaluate(
 
     Parameters
     ----------
-    predictions, ood : Dask arrays (n, M, K) and (m, M, K)
+    predictions : Dask array (n, M, K)
         Predictions, in blocks of rows.
-    y, ids : Dask or NumPy arrays (n,)
-        Labels, and names of the rows.
-    task_loss, rules, max_loss, confidence, floor, loss_bound, runs, labels_are, n_uncertain
+    y : Dask or NumPy array (n,)
+        Labels.
+    ood : Dask array (m, M, K), optional
+        Predictions of out-of-distribution rows.
+    task_loss, rules, max_loss, confidence, floor, loss_bound, runs
         As for :func:`scorewise.evaluate`.
-    n_resamples, random_state, progress
+    ids : Dask or NumPy array (n,), optional
+        Names of the rows.
+    labels_are, n_uncertain, n_resamples, random_state, progress
         As for :func:`scorewise.evaluate`.
     n_bins : int
         The largest number of distinct scores that are distinguished, per measure.
@@ -273,6 +281,8 @@ def compare_dataset(
     n_resamples: int = 2000,
     random_state: Any = None,
     normalize: bool = False,
+    on_bad_rows: str = "fail",
+    quarantine: str | os.PathLike[str] | None = None,
     storage_options: Mapping[str, Any] | None = None,
     progress: bool | None = None,
     n_bins: int = N_BINS,
@@ -297,6 +307,12 @@ def compare_dataset(
         As for :func:`scorewise.compare`.
     normalize : bool
         Rescale probabilities to sum to 1.
+    on_bad_rows : {"fail", "quarantine"}
+        Whether the first invalid row stops the run, or all of them are written to the folder
+        ``quarantine``, with reasons, and left out. That takes a pass over all rows before.
+    quarantine : str or path, optional
+        A new folder for invalid rows, or one from such a pass over the same files, for
+        ``"quarantine"``. With ``ood`` it has two folders, ``predictions`` and ``ood``.
     storage_options : dict, optional
         Options of the filesystem.
     progress : bool, optional
@@ -314,7 +330,8 @@ def compare_dataset(
     Raises
     ------
     InvalidInput
-        If a file is not valid, with its name and the row, or arguments do not fit each other.
+        If a row is invalid, unless such rows are set aside, with the name of the file, or
+        arguments do not fit each other.
 
     Examples
     --------
@@ -341,15 +358,22 @@ def compare_dataset(
     precision = Precision.of(n_bins, SAMPLE_SIZE, SPLIT_EVERY)
     names = [components] if isinstance(components, str) else list(dict.fromkeys(components))
     chosen: dict[str, Any] = {"components": names, "baselines": baselines}
-    rows, rows_out = _datasets(dataset, ood, storage_options, reading)
+    datasets = _datasets(dataset, ood, storage_options, reading)
+    bad_rows = Quarantine.of(on_bad_rows, quarantine, storage_options, progress)
     with cluster(scheduler) as client, client.as_current():
-        if rows_out is None:
-            blocks = RowBlocks.of_dataset(rows, "predictions", normalize=normalize)
-            return compare_blocks(blocks, task_loss, rules, floor, bootstrap, precision, **chosen)
-        unlabelled: dict[str, Any] = {"normalize": normalize, "is_labelled": False}
-        blocks = RowBlocks.of_dataset(rows, "predictions", **unlabelled)
-        blocks_out = RowBlocks.of_dataset(rows_out, "ood", **unlabelled)
-        return compare_ood_blocks(blocks, blocks_out, rules, bootstrap, precision, **chosen)
+        is_labelled = ood is None
+        blocks, blocks_out, remarks = _valid_blocks(
+            client, *datasets, bad_rows, normalize=normalize, is_labelled=is_labelled
+        )
+        if blocks_out is None:
+            comparison = compare_blocks(
+                blocks, task_loss, rules, floor, bootstrap, precision, **chosen
+            )
+        else:
+            comparison = compare_ood_blocks(
+                blocks, blocks_out, rules, bootstrap, precision, **chosen
+            )
+    return replace(comparison, remarks=(*comparison.remarks, *remarks))
 
 
 @validate.takes_options_of(read_predictions)
@@ -368,6 +392,8 @@ def evaluate_dataset(
     n_resamples: int = 2000,
     random_state: Any = 0,
     normalize: bool = False,
+    on_bad_rows: str = "fail",
+    quarantine: str | os.PathLike[str] | None = None,
     storage_options: Mapping[str, Any] | None = None,
     progress: bool | None = None,
     n_bins: int = N_BINS,
@@ -392,6 +418,12 @@ def evaluate_dataset(
         As for :func:`scorewise.evaluate`.
     normalize : bool
         Rescale probabilities to sum to 1.
+    on_bad_rows : {"fail", "quarantine"}
+        Whether the first invalid row stops the run, or all of them are written to the folder
+        ``quarantine``, with reasons, and left out. That takes a pass over all rows before.
+    quarantine : str or path, optional
+        A new folder for invalid rows, or one from such a pass over the same files, for
+        ``"quarantine"``. With ``ood`` it has two folders, ``predictions`` and ``ood``.
     storage_options : dict, optional
         Options of the filesystem.
     progress : bool, optional
@@ -412,7 +444,8 @@ def evaluate_dataset(
     Raises
     ------
     InvalidInput
-        If a file is not valid, with its name and the row, or arguments do not fit each other.
+        If a row is invalid, unless such rows are set aside, with the name of the file, or
+        arguments do not fit each other.
 
     Examples
     --------
@@ -436,15 +469,14 @@ def evaluate_dataset(
     bootstrap = BootstrapSettings.of(confidence, n_resamples, random_state, progress)
     precision = Precision.of(n_bins, max_certification_rows, SPLIT_EVERY)
     n_uncertain = validate.whole(n_uncertain, "n_uncertain", at_least=0)
-    rows, rows_out = _datasets(dataset, ood, storage_options, reading)
+    datasets = _datasets(dataset, ood, storage_options, reading)
+    bad_rows = Quarantine.of(on_bad_rows, quarantine, storage_options, progress)
     with cluster(scheduler) as client, client.as_current():
-        blocks_out = None
-        if rows_out is not None:
-            blocks_out = RowBlocks.of_dataset(
-                rows_out, "ood", normalize=normalize, is_labelled=False
-            )
-        return evaluate_blocks(
-            RowBlocks.of_dataset(rows, "predictions", normalize=normalize),
+        blocks, blocks_out, remarks = _valid_blocks(
+            client, *datasets, bad_rows, normalize=normalize, is_labelled=True
+        )
+        evaluation = evaluate_blocks(
+            blocks,
             blocks_out,
             task_loss,
             rules,
@@ -455,6 +487,36 @@ def evaluate_dataset(
             loss_bound=loss_bound,
             n_uncertain=n_uncertain,
         )
+    notes = [Note(remark.removesuffix(".")) for remark in remarks]
+    return replace(evaluation, notes=(*evaluation.notes, *notes))
+
+
+def _valid_blocks(
+    client: Any,
+    rows: Dataset,
+    rows_out: Dataset | None,
+    bad_rows: Quarantine,
+    *,
+    normalize: bool,
+    is_labelled: bool,
+) -> tuple[RowBlocks, RowBlocks | None, tuple[str, ...]]:
+    """Return the blocks of one or two data sets, and what is said of rows that are left out."""
+
+    def blocks_of(
+        dataset: Dataset, name: str, where: Quarantine, *, is_labelled: bool
+    ) -> tuple[RowBlocks, tuple[str, ...]]:
+        options = {"normalize": normalize, "is_labelled": is_labelled}
+        valid, left_out = where.valid_rows(client, dataset, **options)
+        return RowBlocks.of_dataset(valid, name, **options), left_out.remarks
+
+    if rows_out is None:
+        blocks, remarks = blocks_of(rows, "predictions", bad_rows, is_labelled=is_labelled)
+        return blocks, None, remarks
+    blocks, remarks = blocks_of(
+        rows, "predictions", bad_rows.within("predictions"), is_labelled=is_labelled
+    )
+    blocks_out, more = blocks_of(rows_out, "ood", bad_rows.within("ood"), is_labelled=False)
+    return blocks, blocks_out, (*remarks, *more)
 
 
 def _datasets(

@@ -41,6 +41,7 @@ from scorewise.scale._cluster import Scheduler, cluster
 from scorewise.scale._dataset import Dataset, Partition
 from scorewise.scale._job import map_in_order
 from scorewise.scale._labels import check_numbering, sample_chunks
+from scorewise.scale._quarantine import Quarantine
 from scorewise.scale._sample import RowSample
 
 _MOST_CERTIFIED = 1_000_000  # rows, of two numbers each
@@ -67,6 +68,8 @@ def certify_dataset(
     max_rows: int = _MOST_CERTIFIED,
     random_state: Any = 0,
     scheduler: Scheduler = "local",
+    on_bad_rows: str = "fail",
+    quarantine: str | os.PathLike[str] | None = None,
     storage_options: Mapping[str, Any] | None = None,
     progress: bool | None = None,
     **reading: Any,
@@ -92,6 +95,12 @@ def certify_dataset(
         Seed of the sample.
     scheduler : str or distributed.Client
         As for :func:`scorewise.scale.cluster`.
+    on_bad_rows : {"fail", "quarantine"}
+        Whether the first invalid row stops the run, or all of them are written to the folder
+        ``quarantine``, with reasons, and left out. That takes a pass over all rows before.
+    quarantine : str or path, optional
+        A new folder for invalid rows, or one from such a pass over the same files, for
+        ``"quarantine"``.
     storage_options : dict, optional
         Options of the filesystem of the folder, such as credentials.
     progress : bool, optional
@@ -102,13 +111,14 @@ def certify_dataset(
     Returns
     -------
     Policy
-        Its ``metadata`` has the number of all rows, and a digest of the names and versions of the
-        files.
+        Its ``metadata`` has the number of all valid rows, a digest of the names and versions of the
+        files, and what was left out. The guarantee is for rows that are valid.
 
     Raises
     ------
     InvalidInput
-        If a row is invalid or has no label; the message names file, row group and row.
+        If a row is invalid or has no label, unless such rows are set aside; the message names
+        file, row group and row.
 
     Examples
     --------
@@ -134,7 +144,11 @@ def certify_dataset(
     rule = _rule_for(source, task_loss)
     numbers = _CertificationNumbers(rule, component, floor, calibration)
     size = validate.whole(max_rows, "max_rows", at_least=1)
+    bad_rows = Quarantine.of(on_bad_rows, quarantine, storage_options, progress)
     with cluster(scheduler) as client:
+        source, left_out = bad_rows.valid_rows(
+            client, source, normalize=normalize, is_labelled=True
+        )
         sample, stored_as = _sample_of_rows(
             client, source, numbers, normalize, size, seed_of(random_state), "certify", progress
         )
@@ -154,7 +168,8 @@ def certify_dataset(
         stored_as=stored_as,
         class_names=source.class_names,
         calibration=calibration,
-        metadata=_metadata(source, sample),
+        n_left_out=left_out.n_rows,
+        metadata=_metadata(source, sample) | ({"left_out": left_out.to_dict()} if left_out else {}),
     )
     warn_if_too_few_rows([policy.certificate])
     return policy
@@ -172,6 +187,8 @@ def calibrate_dataset(
     max_rows: int = _MOST_CALIBRATED,
     random_state: Any = 0,
     scheduler: Scheduler = "local",
+    on_bad_rows: str = "fail",
+    quarantine: str | os.PathLike[str] | None = None,
     storage_options: Mapping[str, Any] | None = None,
     progress: bool | None = None,
     **reading: Any,
@@ -198,6 +215,12 @@ def calibrate_dataset(
         Seed of the sample and of the folds.
     scheduler : str or distributed.Client
         As for :func:`scorewise.scale.cluster`.
+    on_bad_rows : {"fail", "quarantine"}
+        Whether the first invalid row stops the run, or all of them are written to the folder
+        ``quarantine``, with reasons, and left out. That takes a pass over all rows before.
+    quarantine : str or path, optional
+        A new folder for invalid rows, or one from such a pass over the same files, for
+        ``"quarantine"``.
     storage_options : dict, optional
         Options of the filesystem of the folder, such as credentials.
     progress : bool, optional
@@ -214,7 +237,8 @@ def calibrate_dataset(
     Raises
     ------
     InvalidInput
-        If a row is invalid or has no label; the message names file, row group and row.
+        If a row is invalid or has no label, unless such rows are set aside; the message names
+        file, row group and row.
 
     Examples
     --------
@@ -240,7 +264,9 @@ def calibrate_dataset(
     n_members, n_classes = source.members_and_classes
     most = validate.whole(max_rows, "max_rows", at_least=2)
     size, seed = min(most, max(2, _MOST_NUMBERS // n_classes)), seed_of(random_state)
+    bad_rows = Quarantine.of(on_bad_rows, quarantine, storage_options, progress)
     with cluster(scheduler) as client:
+        source, _ = bad_rows.valid_rows(client, source, normalize=normalize, is_labelled=True)
         sample, _ = _sample_of_rows(
             client, source, _mean_predictions, normalize, size, seed, "calibrate", progress
         )

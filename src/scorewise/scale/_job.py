@@ -23,13 +23,14 @@ from __future__ import annotations
 
 import json
 import pickle
+import re
 import time
 import traceback
-from collections import deque
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections import Counter, deque
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 from uuid import uuid4
@@ -77,6 +78,10 @@ _PER_THREAD = 3  # partitions that are submitted at a time
 _CHECK_EVERY = 5.0  # seconds between looks for workers, where nothing is done
 _READERS = 16  # threads that read entries
 _SHOWN = 3  # files of a message
+# Parts of a problem that differ between rows: the file and the row, indices, numbers and texts.
+_PLACE = re.compile(r"""^(('[^']*'|"[^"]*"): )?(row \d+ \([^)]*\):? )?""")
+_INDEX = re.compile(r"\[[\d, ]+\]")
+_VALUE = re.compile(r"""-?\b\d[\d,.]*(?:e[+-]?\d+)?\b|'[^']*'|"[^"]*\"""")
 _AHEAD = 256  # partitions by which the fastest may be ahead of the slowest, at least
 
 
@@ -84,7 +89,8 @@ class Work(Protocol):
     """What is computed for the rows of each partition by :func:`write_partitions`.
 
     Any object with these attributes and methods that can be pickled. It may also have ``by``, the
-    name of a column of text: the numbers are then summarised for each of its values too.
+    name of a column of text: the numbers are then summarised for each of its values too. With
+    ``writes_rows = False`` no columns are written, but for the rows that are quarantined.
 
     Examples
     --------
@@ -390,7 +396,32 @@ def _text_of(error: Exception) -> str:
 
 
 @dataclass(frozen=True)
-class WrittenPartitions:
+class OutputFolder:
+    """A folder with a file for each partition: what the results of all work on a data set share."""
+
+    path: str
+    n_rows: int
+    n_partitions: int
+    resumed: int
+    columns: tuple[str, ...]
+    quarantined: list[dict[str, Any]]
+
+    @property
+    def n_quarantined(self) -> int:
+        """The number of invalid rows, without those of files that cannot be read."""
+        return sum(x["rows"] for x in self.quarantined)
+
+    def quarantine_lines(self) -> list[str]:
+        """Return sentences, without full stops, about rows and files that are quarantined."""
+        return quarantine_lines(self.quarantined)
+
+    def shared(self) -> dict[str, Any]:
+        """Return the fields that all such results have, by their names."""
+        return {x.name: getattr(self, x.name) for x in fields(OutputFolder)}
+
+
+@dataclass(frozen=True)
+class WrittenPartitions(OutputFolder):
     """The output of :func:`write_partitions`.
 
     Attributes
@@ -403,8 +434,9 @@ class WrittenPartitions:
         Number of partitions that an earlier run has written.
     columns : tuple of str
     quarantined : list of dict
-        For each partition with bad rows: ``partition``, ``input``, ``rows`` and ``file``; or
-        ``reason``, if the whole file could not be read.
+        For each partition with bad rows: ``partition``, ``input``, ``rows``, ``file``, and in
+        ``reasons`` how many rows each reason has; or ``reason``, if the whole file could not be
+        read.
     summary : dict of str to ColumnSummary
     counts : dict of str to array
     groups : dict of str to dict of str to ColumnSummary
@@ -429,12 +461,6 @@ class WrittenPartitions:
     ('partition', 'row', 'total_log', 'aleatoric_log', 'epistemic_log')
     """
 
-    path: str
-    n_rows: int
-    n_partitions: int
-    resumed: int
-    columns: tuple[str, ...]
-    quarantined: list[dict[str, Any]]
     summary: dict[str, ColumnSummary]
     counts: dict[str, np.ndarray] = field(repr=False)
     groups: dict[str, dict[str, ColumnSummary]]
@@ -535,23 +561,29 @@ def write_partitions(
             )
         earlier = {*store.prepare(names, settings, restart=restart, n_partitions=n_partitions)}
         merged = _MergedEntries(work.names)
+        # Workers of a run that was killed may still put a file in place. Of the files that are
+        # there at the end, digests are computed again.
+        n_passes = 2 if store.has_unfinished_run(names) else 1
         with (
             store.run() as token,
             cluster(scheduler) as client,
-            bar(f"{task}: partitions", n_partitions, progress) as advance,
+            bar(f"{task}: partitions", n_passes * n_partitions, progress) as advance,
         ):
             recipe = _Recipe(
                 dataset.for_workers(), work, store, json.loads(dumps(settings)), on_bad_rows, token
             )
-            entries = map_in_order(
-                client, _run, dataset.partitions, recipe, task=task, on_done=lambda: advance(1)
-            )
-            with closing(entries):
-                for partition, entry in entries:
-                    if isinstance(entry, BaseException):
-                        raise entry
-                    is_resumed = entry["exists"] and partition.number in earlier
-                    merged.add(entry, is_resumed=is_resumed)
+            for i in range(n_passes):
+                entries = map_in_order(
+                    client, _run, dataset.partitions, recipe, task=task, on_done=lambda: advance(1)
+                )
+                with closing(entries):
+                    for partition, entry in entries:
+                        if isinstance(entry, BaseException):
+                            raise entry
+                        if not entry["exists"]:
+                            earlier.discard(partition.number)
+                        if i == n_passes - 1:
+                            merged.add(entry, is_resumed=partition.number in earlier)
             _check_entries(store, merged.digests)
             result = merged.result(store.shown, tuple(_with_partition(columns, 0)))
             store.write_json(SUMMARY, _summary(result))
@@ -611,7 +643,7 @@ class _MergedEntries:
     def add(self, entry: Mapping[str, Any], *, is_resumed: bool) -> None:
         """Add the entry of the next partition."""
         self.digests[entry["partition"]] = entry["sha256"]
-        self._n_partitions += bool(entry["files"])  # there is none where the input is corrupt
+        self._n_partitions += "reason" not in (entry["quarantine"] or ())  # the file can be read
         self._n_resumed += is_resumed
         self._n_rows += entry["rows"]
         for name, summary in entry["summary"].items():
@@ -659,25 +691,50 @@ def _summary(written: WrittenPartitions) -> dict[str, Any]:
         },
         "counts": written.counts,
         "quarantined_rows": sum(x["rows"] for x in written.quarantined),
+        "quarantined_reasons": reasons_of(written.quarantined),
         "quarantined": written.quarantined,
     }
 
 
-def quarantine_lines(quarantined: Sequence[Mapping[str, Any]]) -> list[str]:
+def quarantine_lines(
+    quarantined: Sequence[Mapping[str, Any]], folder: str = "_quarantine"
+) -> list[str]:
     """Return sentences, without full stops, about rows and files that are quarantined."""
     n_rows = sum(x["rows"] for x in quarantined)
     unread = [x for x in quarantined if "reason" in x]
     lines = []
     if n_rows:
         n_files = len(quarantined) - len(unread)
+        reasons = [f"{n:,}: {reason}" for reason, n in reasons_of(quarantined).items()]
+        more = [f"{len(reasons) - _SHOWN:,} more reasons"] if len(reasons) > _SHOWN else []
         lines.append(
             f"{n_rows:,} invalid row{'s' * (n_rows != 1)} of {n_files:,} "
-            f"file{'s' * (n_files != 1)} are in _quarantine"
+            f"file{'s' * (n_files != 1)} are in {folder} ({'; '.join(reasons[:_SHOWN] + more)})"
         )
     lines += [f"{x['input']!r} could not be read: {x['reason']}" for x in unread[:_SHOWN]]
     if len(unread) > _SHOWN:
         lines.append(f"{len(unread) - _SHOWN:,} more files could not be read; see {SUMMARY}")
     return lines
+
+
+def reasons_of(quarantined: Iterable[Mapping[str, Any]]) -> dict[str, int]:
+    """Return how many rows are quarantined for each reason, the most frequent first."""
+    total: Counter[str] = Counter()
+    for entry in quarantined:
+        total.update(entry.get("reasons", {}))
+    return dict(sorted(total.items(), key=lambda item: (-item[1], item[0])))
+
+
+def kind_of_problem(problem: str) -> str:
+    """Return the problem of a row without its place and values, which differ between rows.
+
+    Examples
+    --------
+    >>> from scorewise.scale._job import kind_of_problem
+    >>> kind_of_problem("'a.parquet': row 3 (row 3 of row group 0): probs[3, 1] sums to 6.0, not 1")
+    'probs sums to …, not …'
+    """
+    return _VALUE.sub("…", _INDEX.sub("", _PLACE.sub("", problem)))
 
 
 # -- on a worker: one partition --------------------------------------------------------------------
@@ -758,11 +815,13 @@ class _PartitionTask:
         quarantine: dict[str, Any] | None = None
         try:
             rows, numbers, digest = self._write_twice_at_most()
-            files[output_name(number)] = digest
+            if digest is not None:
+                files[output_name(number)] = digest
             if rows.bad:
                 name = quarantine_name(number)
                 files[name] = self._write_quarantine(name, rows.bad)
-                quarantine = {"rows": len(rows.bad), "file": name}
+                reasons = dict(sorted(Counter(map(kind_of_problem, rows.bad.values())).items()))
+                quarantine = {"rows": len(rows.bad), "file": name, "reasons": reasons}
         except _CannotBeRead as error:
             quarantine = {"rows": 0, "reason": str(error)}
         self._check_is_current()
@@ -793,7 +852,7 @@ class _PartitionTask:
 
     # -- outputs -----------------------------------------------------------------------------------
 
-    def _write_twice_at_most(self) -> tuple[_GoodRows, _Numbers, str]:
+    def _write_twice_at_most(self) -> tuple[_GoodRows, _Numbers, str | None]:
         """Write the output; read a file again that seems corrupt, as a network may have failed."""
         try:
             return self._write_output()
@@ -802,8 +861,11 @@ class _PartitionTask:
                 raise
         return self._write_output()
 
-    def _write_output(self) -> tuple[_GoodRows, _Numbers, str]:
-        """Write the columns of all good rows; return the rows, their numbers and the digest."""
+    def _write_output(self) -> tuple[_GoodRows, _Numbers, str | None]:
+        """Write the columns of all good rows; return the rows, their numbers and the digest.
+
+        There is no digest for work that writes no rows.
+        """
         rows = _GoodRows(self._partition, self._recipe)
         numbers = _Numbers(self._work)
         number = self._partition.number
@@ -813,6 +875,10 @@ class _PartitionTask:
                 numbers.add(columns)
                 yield _with_partition(columns, number)
 
+        if not getattr(self._work, "writes_rows", True):
+            for _ in batches():
+                continue
+            return rows, numbers, None
         metadata = {"input": self._partition.name, **self._recipe.settings}
         with self._store.writing(output_name(number)) as path:
             every = batches()

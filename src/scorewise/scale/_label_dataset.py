@@ -24,6 +24,7 @@ from scorewise.scale._acquire import TIES, BestRows, gumbel_noise, merge_best, r
 from scorewise.scale._cluster import Scheduler, cluster
 from scorewise.scale._dataset import Dataset, Partition
 from scorewise.scale._job import map_in_order
+from scorewise.scale._quarantine import Quarantine
 
 # a row of a data set
 _ROW = np.dtype([("partition", np.int64), ("row", np.int64), ("score", np.float64), ("id", object)])
@@ -46,9 +47,11 @@ class RowsToLabel:
     score_name : str
         Such as ``"epistemic_zero-one"``.
     n_rows : int
-        Number of rows of the data set.
+        Number of valid rows of the data set.
     n_labelled : int
         How many of them have a label and were left out.
+    n_left_out : int
+        Number of invalid rows that were set aside.
 
     Examples
     --------
@@ -76,6 +79,7 @@ class RowsToLabel:
     score_name: str
     n_rows: int
     n_labelled: int
+    n_left_out: int = 0
 
     def columns(self) -> dict[str, Any]:
         """Return the columns of a table of these rows."""
@@ -96,6 +100,8 @@ def label_dataset(
     coldness: float = 1.0,
     scheduler: Scheduler = "local",
     normalize: bool = False,
+    on_bad_rows: str = "fail",
+    quarantine: str | os.PathLike[str] | None = None,
     storage_options: Mapping[str, Any] | None = None,
     progress: bool | None = None,
     **reading: Any,
@@ -124,6 +130,12 @@ def label_dataset(
         As for :func:`scorewise.scale.cluster`.
     normalize : bool
         Rescale probabilities to sum to 1.
+    on_bad_rows : {"fail", "quarantine"}
+        Whether the first invalid row stops the run, or all of them are written to the folder
+        ``quarantine``, with reasons, and left out. That takes a pass over all rows before.
+    quarantine : str or path, optional
+        A new folder for invalid rows, or one from such a pass over the same files, for
+        ``"quarantine"``.
     storage_options : dict, optional
         Options of the filesystem.
     progress : bool, optional
@@ -139,7 +151,8 @@ def label_dataset(
     Raises
     ------
     InvalidInput
-        If a row is invalid, or fewer than n rows have no label. Messages name file and row.
+        If a row is invalid, unless such rows are set aside, or fewer than n rows have no label.
+        Messages name file and row.
 
     Examples
     --------
@@ -178,29 +191,39 @@ def label_dataset(
         source.for_workers(), one_rule, component, normalize, preference, n, seed_of(random_state)
     )
     parts: list[_PartitionRows] = []
-    with (
-        cluster(scheduler) as client,
-        bar("label: partitions", len(source.partitions), progress) as advance,
-        closing(
-            map_in_order(
-                client,
-                _best_of_partition,
-                source.partitions,
-                request,
-                task="label",
-                on_done=lambda: advance(1),
-            )
-        ) as results,
-    ):
-        for _, part in results:
-            if isinstance(part, InvalidInput):
-                raise part
-            parts = [_PartitionRows.merged([*parts, part], request)]
-    return _chosen(parts[0], source, n, preference, f"{component}_{name}")
+    bad_rows = Quarantine.of(on_bad_rows, quarantine, storage_options, progress)
+    with cluster(scheduler) as client:
+        source, left_out = bad_rows.valid_rows(
+            client, source, normalize=normalize, is_labelled=False
+        )
+        with (
+            bar("label: partitions", len(source.partitions), progress) as advance,
+            closing(
+                map_in_order(
+                    client,
+                    _best_of_partition,
+                    source.partitions,
+                    request,
+                    task="label",
+                    on_done=lambda: advance(1),
+                )
+            ) as results,
+        ):
+            for _, part in results:
+                if isinstance(part, InvalidInput):
+                    raise part
+                parts = [_PartitionRows.merged([*parts, part], request)]
+    score_name = f"{component}_{name}"
+    return _chosen(parts[0], source, n, preference, score_name, left_out.n_rows)
 
 
 def _chosen(
-    best: _PartitionRows, source: Dataset, n: int, preference: Preference, score_name: str
+    best: _PartitionRows,
+    source: Dataset,
+    n: int,
+    preference: Preference,
+    score_name: str,
+    n_left_out: int,
 ) -> RowsToLabel:
     is_pool = 0 < best.n_labelled < best.n_rows  # otherwise labels are no reason to leave out rows
     n_labelled = best.n_labelled if is_pool else 0
@@ -208,15 +231,17 @@ def _chosen(
     candidates = best.unlabelled if is_pool else best.all
     preference.check(candidates.smallest)
     rows = candidates.rows
+    names = {partition.number: partition.name for partition in source.partitions}
     return RowsToLabel(
         rows["partition"],
-        tuple(source.partitions[i].name for i in rows["partition"]),
+        tuple(names[i] for i in rows["partition"].tolist()),
         rows["row"],
         np.array(rows["id"].tolist()) if "ids" in source.fields else None,
         rows["score"],
         score_name,
         best.n_rows,
         n_labelled,
+        n_left_out,
     )
 
 
@@ -271,7 +296,8 @@ def _best_of_partition(partition: Partition, request: _Request) -> _PartitionRow
     except InvalidInput as error:
         return error
     rows = np.empty(n_rows, _ROW)
-    rows["partition"], rows["row"], rows["score"] = partition.number, np.arange(n_rows), scores
+    rows["partition"], rows["score"] = partition.number, scores
+    rows["row"] = partition.row_numbers(n_rows)
     rows["id"] = None if ids is None else ids
     has_label = np.zeros(n_rows, bool) if labels is None else labels != UNLABELLED
     # to ten digits, so that rows which differ by rounding alone are tied

@@ -175,37 +175,39 @@ def check_numbering(agreement: LabelAgreement, dataset: Dataset) -> None:
 
 
 def sample_chunks(
-    dataset: Dataset,
-    partition: Partition,
-    normalize: bool,
-    *,
-    is_labelled: bool = True,
-    n_rows: int | None = None,
-    start: int = 0,
-    stop: int | None = None,
-    fields: frozenset[str] = frozenset(),
+    dataset: Dataset, partition: Partition, normalize: bool
 ) -> Iterator[tuple[int, Predictions, Samples]]:
-    """Yield rows of a file with the number of the first, and their checked members.
+    """Yield labelled rows of a file with the number of the first, and their checked members.
 
-    With ``is_labelled``, all of them have labels, which are class indices. Errors name the file and
-    the row.
+    Labels are class indices. Errors name the file and the row.
     """
     file = dataset.read(partition)
-    wanted = file.member_fields | fields | ({"labels"} if is_labelled else set())
-    for chunk in file.chunks(n_rows, start=start, stop=stop, fields=wanted):
-        if not len(chunk):
-            continue
-        try:
-            samples = chunk.chunk_samples(start, normalize=normalize)
-            if is_labelled:
-                _check_complete(chunk, start)
-        except InvalidInput as error:
-            raise file.with_location(error) from None
-        yield start, chunk, samples
-        start += len(chunk)
+    start = 0
+    for chunk in file.chunks(fields=file.member_fields | {"labels"}):
+        if len(chunk):
+            samples = checked_samples(file, chunk, start, normalize, is_labelled=True)
+            yield start, chunk, samples
+            start += len(chunk)
 
 
-def _check_complete(chunk: Predictions, first_row: int) -> None:
+def checked_samples(
+    file: Predictions, chunk: Predictions, start: int, normalize: bool, *, is_labelled: bool
+) -> Samples:
+    """Return the checked members of rows of a file from ``start`` on; errors name file and row.
+
+    With ``is_labelled``, all rows must have a label.
+    """
+    try:
+        samples = chunk.chunk_samples(start, normalize=normalize)
+        if is_labelled:
+            check_complete(chunk, start)
+    except InvalidInput as error:
+        raise file.with_location(error) from None
+    return samples
+
+
+def check_complete(chunk: Predictions, first_row: int) -> None:
+    """Raise if a row of a chunk has no label; its number is counted from ``first_row`` on."""
     assert chunk.labels is not None
     missing = np.flatnonzero(chunk.labels == UNLABELLED)
     if len(missing):

@@ -180,7 +180,7 @@ def measure_block(block: RowBlock, plan: Plan) -> tuple[MeasuredRows, Overview]:
             checks,
             ClassSums.of(block.labels, losses.incurred, uncertainty, rows.mean.shape[1]),
             action_counts(block.labels, rows.mean, plan.loss, plan.floor),
-            tuple(_numbered(row, first, block.ids) for row in uncertain_rows),
+            tuple(_numbered(row, block) for row in uncertain_rows),
             simplex,
             LabelAgreement.of(rows.mean.argmax(axis=-1), block.labels),
         ),
@@ -197,7 +197,8 @@ def _losses(
     try:
         return rows.task_losses(rule, block.labels, floor, block.row_in_file)
     except InvalidInput as error:
-        raise InvalidFile(f"{block.file!r}: {error.problem}", *error.remedies) from None
+        counted = "" if block.numbers is None else " (rows are counted without invalid ones)"
+        raise InvalidFile(f"{block.file!r}: {error.problem}{counted}", *error.remedies) from None
 
 
 def _sample(columns: Mapping[str, np.ndarray], size: int, first_row: int) -> RowSample:
@@ -209,10 +210,11 @@ def _within(rows: np.ndarray, first: int, n: int) -> np.ndarray:
     return rows[(rows >= first) & (rows < first + n)] - first
 
 
-def _numbered(row: UncertainRow, first: int, ids: np.ndarray | None) -> UncertainRow:
+def _numbered(row: UncertainRow, block: RowBlock) -> UncertainRow:
     """Return a row of a block with its number among all rows."""
-    index = first + row.index
-    return replace(row, index=index, id=index if ids is None else row.id)
+    numbers = block.numbers
+    index = block.first_row + row.index if numbers is None else int(numbers[row.index])
+    return replace(row, index=index, id=index if block.ids is None else row.id)
 
 
 def merge_overviews(parts: list[Overview], n_uncertain: int) -> Overview:

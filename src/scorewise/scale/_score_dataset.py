@@ -14,12 +14,12 @@ from scorewise.io import RowScores, read_predictions
 from scorewise.rules import RuleLike, get_rules
 from scorewise.scale._cluster import Scheduler
 from scorewise.scale._dataset import Dataset
-from scorewise.scale._job import WrittenPartitions, quarantine_lines, write_partitions
+from scorewise.scale._job import OutputFolder, write_partitions
 from scorewise.scale._summary import ColumnSummary, summary_table
 
 
 @dataclass(frozen=True, repr=False)
-class ScoredDataset(TextInNotebooks):
+class ScoredDataset(OutputFolder, TextInNotebooks):
     """The folder written by :func:`scorewise.scale.score_dataset`.
 
     Attributes
@@ -56,31 +56,7 @@ class ScoredDataset(TextInNotebooks):
     0.555
     """
 
-    path: str
-    n_rows: int
-    n_partitions: int
-    resumed: int
-    columns: tuple[str, ...]
-    quarantined: list[dict[str, Any]]
     summary: dict[str, ColumnSummary]
-
-    @classmethod
-    def of(cls, written: WrittenPartitions) -> ScoredDataset:
-        """Return the result of a job, from what it has ``written``."""
-        return cls(
-            written.path,
-            written.n_rows,
-            written.n_partitions,
-            written.resumed,
-            written.columns,
-            written.quarantined,
-            written.summary,
-        )
-
-    @property
-    def n_quarantined(self) -> int:
-        """The number of invalid rows, without those of files that cannot be read."""
-        return sum(x["rows"] for x in self.quarantined)
 
     def __repr__(self) -> str:
         lines = [f"{self.n_rows:,} rows of {self.n_partitions:,} files scored, in {self.path}"]
@@ -91,10 +67,6 @@ class ScoredDataset(TextInNotebooks):
     def table(self) -> list[list[str]]:
         """Return means and quantiles of the columns of scores as text, with a heading."""
         return summary_table(self.summary)
-
-    def quarantine_lines(self) -> list[str]:
-        """Return sentences, without full stops, about rows and files that are quarantined."""
-        return quarantine_lines(self.quarantined)
 
 
 @validate.takes_options_of(read_predictions)
@@ -199,4 +171,4 @@ def score_dataset(
         task="score",
         progress=progress,
     )
-    return ScoredDataset.of(written)
+    return ScoredDataset(**written.shared(), summary=written.summary)

@@ -252,15 +252,24 @@ class Store:
         """Yield the token of a new run, which is in the folder until the run ends.
 
         A killed run leaves its token, and the next one replaces it. So tasks of a run that is no
-        more, which workers may still compute, can see that it is not theirs.
+        more, which workers may still compute, can see that it is not theirs. A run that fails
+        leaves a file without a token.
         """
         token = uuid4().hex
         self.write_json(_RUN, {"run": token})
         try:
             yield token
-        finally:
+        except BaseException:
             if self.has_run(token):
-                self.remove([_RUN])
+                self.write_json(_RUN, {"run": None})
+            raise
+        if self.has_run(token):
+            self.remove([_RUN])
+
+    @staticmethod
+    def has_unfinished_run(names: list[str]) -> bool:
+        """Return whether the last run did not end, by the ``names`` of files before the next."""
+        return _RUN in names
 
     def has_run(self, token: str) -> bool:
         """Return whether a run has not ended, and no other has begun."""
