@@ -165,7 +165,7 @@ def test_small_problems_with_zeros_and_copies_are_greedy(seed, rule):
     """Coarse probabilities: many ties, zeros, certain members, rows that are there twice."""
     rng = np.random.default_rng(seed)
     pool = rng.multinomial(2, [0.4, 0.3, 0.3], (7, 3)) / 2
-    weights = rng.integers(0, 3, 3) + np.array([1, 0, 0])
+    weights = rng.integers(0, 3, 3) + np.array([1, 1, 0])
     batch = sw.acquire_batch(pool, 4, rule, seed, weights=weights)
     assert_greedy(pool, batch, rule, weights)
 
@@ -774,3 +774,5 @@ def test_a_copy_is_not_chosen_with_its_row_though_models_round_them_differently(
 def test_one_member_gains_nothing_and_is_refused():
     with pytest.raises(sw.InvalidInput, match="one member, so the gain of every row is 0; pass"):
         sw.acquire_batch(members(5, 1, 3), 2)
+    with pytest.raises(sw.InvalidInput, match="one member with a positive weight, so the gain"):
+        sw.acquire_batch(members(5, 3, 3), 2, weights=[0, 1, 0])

@@ -20,7 +20,8 @@ from active_support import assert_drawn_with
 from scorewise.acquire import target_gains
 from support import all_rules, members, own_brier
 
-CONDITIONED = {"least_members": 1, "n_outcomes": 100}  # on labels, however few members they leave
+# on the labels of earlier rows, however few members they leave
+CONDITIONED = {"method": "joint", "least_members": 1, "n_outcomes": 100}
 WEIGHTS = np.array([0.1, 0.0, 2.0, 0.7, 1.3])
 
 
@@ -54,7 +55,7 @@ def test_a_gain_is_the_expected_reduction_of_the_total_uncertainty(name, weights
     expected = [before - expected_total([row], target, rule, prior) for row in pool]
     gains = target_gains(pool, target, rule, weights=weights)
     np.testing.assert_allclose(gains, expected, rtol=1e-9, atol=1e-14)
-    batch = sw.acquire_for(pool, target, rule, 1, 0, weights=weights)
+    batch = sw.acquire_for(pool, target, rule, 1, 0, method="joint", weights=weights)
     assert gains[batch.indices[0]] == gains.max()
     assert batch.gains[0] == pytest.approx(gains.max(), rel=1e-12)
 
@@ -139,7 +140,7 @@ def test_gains_are_never_negative_also_with_zeros_and_certain_members(seed, name
     rng = np.random.default_rng(seed)
     pool = rng.multinomial(2, [0.4, 0.3, 0.3], (6, 3)) / 2
     target = rng.multinomial(2, [0.4, 0.3, 0.3], (4, 3)) / 2
-    weights = rng.integers(0, 3, 3) + np.array([1, 0, 0])
+    weights = rng.integers(0, 3, 3) + np.array([1, 1, 0])
     rule, prior = all_rules(3)[name], normalized(weights, 3)
     gains = target_gains(pool, target, rule, weights=weights)
     assert (gains >= 0).all()
@@ -206,6 +207,120 @@ def test_a_row_as_its_own_target_gives_a_lower_bound_of_its_epistemic_uncertaint
     np.testing.assert_allclose(target_gains(certain, rows, rule), uncertainty, rtol=1e-12)
 
 
+# -- adjusted for chance ---------------------------------------------------------------------------
+
+
+def test_adjusted_brier_gains_subtract_the_mean_over_all_orders_of_the_targets_members():
+    """That mean has a closed form: disagreement about the row times that about the target."""
+    pool, target = members(6, 4, 3, 1), members(2, 4, 3, 2)
+    disagreement = (pool.var(axis=1) / pool.mean(axis=1)).sum(axis=-1)
+    chance = disagreement * sw.decompose(target, "brier").epistemic.mean() / (4 - 1)
+    orders = [list(order) for order in itertools.permutations(range(4))]
+    shuffled = np.mean([target_gains(pool, target[:, o], "brier") for o in orders], axis=0)
+    np.testing.assert_allclose(shuffled, chance, rtol=1e-10)
+    gains = target_gains(pool, target, "brier")
+    adjusted = [
+        target_gains(pool, target, "brier", adjusted=True, random_state=seed) for seed in range(100)
+    ]
+    np.testing.assert_allclose(np.mean(adjusted, axis=0), gains - chance, atol=0.01 * chance.max())
+
+
+@pytest.mark.parametrize("rule", ["log", "brier", "zero-one", "spherical"])
+@pytest.mark.parametrize("weights", [None, [1, 3, 2, 2, 1]], ids=["equal", "weighted"])
+def test_adjusted_gains_of_independent_members_are_zero_on_average(rule, weights):
+    options = {"weights": weights, "adjusted": True}
+    pool, target = members(50, 5, 3, 1), members(300, 5, 3, 2)
+    plain = target_gains(pool, target, rule, weights=weights)
+    means = [
+        target_gains(pool, members(300, 5, 3, seed), rule, random_state=seed, **options).mean()
+        for seed in range(2, 32)
+    ]
+    assert plain.mean() > 0.005
+    assert abs(np.mean(means)) < 0.03 * plain.mean()
+
+
+def test_adjusted_gains_approach_the_gains_as_members_become_many():
+    """What is due to chance falls as 1/(M − 1)."""
+
+    def chance(m):
+        """The pool's first row has all to do with the target, the second nothing."""
+        x = np.random.default_rng(0).uniform(0.2, 0.8, (2, m))
+        pool, target = sw.binary(x), sw.binary(x[:1])
+        gains = target_gains(pool, target, "brier")
+        adjusted = target_gains(pool, target, "brier", adjusted=True, random_state=0)
+        return gains - adjusted, gains
+
+    (few, _), (many, gains) = chance(21), chance(2001)
+    np.testing.assert_allclose(many / few, 1 / 100, rtol=0.6)
+    assert many[0] < 0.001 * gains[0]
+
+
+def test_adjusted_gains_are_exactly_zero_where_members_agree():
+    different, alike = members(8, 5, 3), np.repeat(members(8, 1, 3, 1), 5, axis=1)
+    for weights in (None, WEIGHTS):
+        options = {"weights": weights, "adjusted": True, "random_state": 0}
+        assert not target_gains(alike, different, "log", **options).any()
+        assert not target_gains(different, alike, "log", **options).any()
+
+
+def test_few_rows_of_a_target_are_shuffled_several_times():
+    """One order of six members would leave most of the chance in it, or take too much away."""
+    pool, target = members(20, 6, 3, 1), members(1, 6, 3, 2)
+    adjusted = [
+        target_gains(pool, target, "brier", adjusted=True, random_state=seed) for seed in range(2)
+    ]
+    gains = target_gains(pool, target, "brier")
+    assert np.abs(np.diff(adjusted, axis=0)).mean() < 0.2 * (gains - adjusted[0]).mean()
+
+
+def test_the_seed_of_the_shuffles_decides_adjusted_gains_and_no_others():
+    pool, target = members(5, 4, 3, 1), members(6, 4, 3, 2)
+    calls = [
+        [target_gains(pool, target, "log", adjusted=adjusted, random_state=seed).tolist()]
+        for adjusted in (False, True)
+        for seed in (0, 0, 1)
+    ]
+    assert calls[0] == calls[1] == calls[2]
+    assert calls[3] == calls[4] != calls[5]
+
+
+def test_rows_are_drawn_by_the_adjusted_gains_and_the_batch_has_the_gains():
+    pool, target = members(30, 8, 3, 1), members(12, 8, 3, 2)
+    gains = target_gains(pool, target, "log")
+    labelled = [3, 4]
+    for method in ("power", "softmax", "softrank", "top"):
+        adjusted = target_gains(pool, target, "log", adjusted=True, random_state=5)
+        scores = np.maximum(adjusted, 0)
+        rows = sw.acquire(scores, 9, method, 5, labelled=labelled, coldness=2)
+        options = {"labelled": labelled, "coldness": 2}
+        batch = sw.acquire_for(pool, target, "log", 9, 5, method=method, **options)
+        np.testing.assert_array_equal(batch.indices, rows)
+        np.testing.assert_allclose(batch.gains, gains[rows], rtol=1e-12)
+        np.testing.assert_array_equal(batch.starts, range(9))
+        assert batch.is_exact
+        if method == "power":
+            by_default = sw.acquire_for(pool, target, "log", 9, 5, **options)
+            np.testing.assert_array_equal(by_default.indices, rows)
+
+
+def test_most_drawn_rows_have_to_do_with_the_target_where_most_of_the_pool_has_not():
+    """One row of ten predicts what members predict for the target; the others are independent."""
+    rng = np.random.default_rng(0)
+    common = rng.uniform(0.1, 0.9, (1, 20))
+    x = rng.uniform(0.1, 0.9, (400, 20))
+    x[::10] = np.clip(common + 0.3 * rng.normal(size=(40, 20)), 0.05, 0.95)
+    pool, target = sw.binary(x), sw.binary(np.repeat(common, 5, axis=0))
+
+    def share(batches):
+        return np.mean(np.concatenate(batches) % 10 == 0)
+
+    drawn = [sw.acquire_for(pool, target, "log", 10, seed).indices for seed in range(20)]
+    gains = target_gains(pool, target, "log")
+    unadjusted = [sw.acquire(gains, 10, "power", seed) for seed in range(20)]
+    assert share(drawn) > 0.77
+    assert share(unadjusted) < 0.72
+
+
 # -- batches ---------------------------------------------------------------------------------------
 
 
@@ -261,9 +376,11 @@ def test_later_rows_are_chosen_among_the_candidates():
     pool, target = members(30, 6, 3, 4, 3.0), members(5, 6, 3, 5)
     best = np.argsort(-target_gains(pool, target, "log"))
     for n_candidates in (2, 4):
-        batch = sw.acquire_for(pool, target, "log", n_candidates, 0, n_candidates=n_candidates)
+        batch = sw.acquire_for(
+            pool, target, "log", n_candidates, 0, method="joint", n_candidates=n_candidates
+        )
         assert set(batch.indices) == set(best[:n_candidates])
-    batch = sw.acquire_for(pool, target, "log", 3, 0, n_candidates=1)
+    batch = sw.acquire_for(pool, target, "log", 3, 0, method="joint", n_candidates=1)
     np.testing.assert_array_equal(batch.indices, best[:3])
     np.testing.assert_array_equal(batch.starts, [0, 1, 2])  # each as if it were the first
 
@@ -274,22 +391,24 @@ def test_a_batch_restarts_where_labels_leave_few_members():
     pool = sw.binary(np.abs(np.array([half, other]) - [[1e-9], [0.1]]))
     target = sw.binary(np.abs(np.array([half, other]) - 0.1))
     for least_members, starts in ((10, [0]), (11, [0, 1])):
-        batch = sw.acquire_for(pool, target, "log", 2, 0, least_members=least_members)
+        batch = sw.acquire_for(
+            pool, target, "log", 2, 0, method="joint", least_members=least_members
+        )
         np.testing.assert_array_equal(batch.indices, [0, 1])
         np.testing.assert_array_equal(batch.starts, starts)
 
 
-def test_few_members_give_the_largest_gains_less_copies():
+def test_joint_batches_of_few_members_are_the_largest_gains_less_copies():
     pool, target = members(20, 6, 3, 1), members(5, 6, 3, 2)
     best = np.argsort(-target_gains(pool, target, "log"))
-    batch = sw.acquire_for(np.repeat(pool, 2, axis=0), target, "log", 4, 0)
+    batch = sw.acquire_for(np.repeat(pool, 2, axis=0), target, "log", 4, 0, method="joint")
     np.testing.assert_array_equal(batch.indices // 2, best[:4])
 
 
 def test_a_batch_may_be_the_whole_pool_and_has_no_labelled_rows():
     pool, target = members(12, 4, 3), members(3, 4, 3, 1)
-    for options in ({}, CONDITIONED, {"n_outcomes": 5}, {"n_candidates": 2}):
-        options = {"least_members": 1, **options}
+    conditioned = [CONDITIONED | changed for changed in ({"n_outcomes": 5}, {"n_candidates": 2})]
+    for options in ({}, {"method": "top"}, {"method": "joint"}, CONDITIONED, *conditioned):
         batch = sw.acquire_for(pool, target, "zero-one", 9, 0, labelled=[2, 3, 11], **options)
         assert sorted([*batch.indices, 2, 3, 11]) == list(range(12))
         assert (batch.gains >= 0).all()
@@ -297,9 +416,13 @@ def test_a_batch_may_be_the_whole_pool_and_has_no_labelled_rows():
 
 def test_ties_are_broken_at_random():
     pool = np.repeat(members(4, 1, 3), 4, axis=1)
-    actual = [sw.acquire_for(pool, members(2, 4, 3), "zero-one", 2, seed) for seed in range(120)]
-    assert not any(batch.gains.any() for batch in actual)
-    assert_drawn_with((1 - np.eye(4)) / 12, np.array([batch.indices for batch in actual]))
+    for method in ("power", "top", "joint"):
+        actual = [
+            sw.acquire_for(pool, members(2, 4, 3), "zero-one", 2, seed, method=method)
+            for seed in range(120)
+        ]
+        assert not any(batch.gains.any() for batch in actual)
+        assert_drawn_with((1 - np.eye(4)) / 12, np.array([batch.indices for batch in actual]))
 
 
 # -- sizes -----------------------------------------------------------------------------------------
@@ -417,9 +540,12 @@ def test_costs_are_put_in_the_order_of_the_classes():
         ({"target": sw.Dirichlet(np.ones((4, 3)))}, "which a Dirichlet does not have"),
         ({"target": sw.Samples(members(3, 3, 3), [1, 2, 1])}, "member 1 has the weight 0.333333"),
         ({"pool": members(4, 1, 3), "target": members(2, 1, 3)}, "one member, so the gain"),
+        ({"weights": [0, 1, 0]}, "one member with a positive weight, so the gain"),
         ({"pool": members(0, 3, 3)}, "no unlabelled rows"),
         ({"weights": np.ones((4, 3))}, "weights"),
         ({"n": 5}, "there are only 4"),
+        ({"method": "largest"}, "method must be one of 'top', 'power'"),
+        ({"coldness": 0}, "coldness must be above 0"),
         ({"n_outcomes": 0}, "n_outcomes must be a whole number from 1 on"),
         ({"n_candidates": 0}, "n_candidates must be a whole number from 1 on"),
         ({"least_members": 0}, "least_members must be a whole number from 1 on"),
@@ -443,7 +569,7 @@ def test_classes_in_another_order_are_refused():
 
 def test_progress_true_shows_a_bar(capsys):
     pool, target = members(4, 3, 2), members(2, 3, 2)
-    sw.acquire_for(pool, target, "log", 2, 0, progress=True)
+    sw.acquire_for(pool, target, "log", 2, 0, method="joint", progress=True)
     shown = capsys.readouterr().err
     assert "scoring" in shown
     assert "choosing" in shown

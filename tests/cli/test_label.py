@@ -10,7 +10,6 @@ import pytest
 
 import scorewise as sw
 from cli_support import PREDICTIONS, from_json, run, sample_predictions, sentence_of, succeeded
-from scorewise.acquire import target_gains
 
 
 def test_label_does_what_acquire_does(here: Path):
@@ -72,19 +71,19 @@ def test_one_model_has_no_epistemic_uncertainty_to_select_by(method: str, remedy
 def test_label_for_a_target_does_what_acquire_for_does(here: Path):
     target = sample_predictions(60, seed=9)
     sw.write_predictions("target.npz", target)
-    gains = target_gains(PREDICTIONS.samples, target.samples, "zero-one")
+    pair = (PREDICTIONS.samples, target.samples)
     args = ("label", "test.npz", "--target", "target.npz", "-n", "7", "--json")
-    drawn = sw.acquire(gains, 7, "power", random_state=0)
-    assert from_json(run(*args))["rows"] == drawn.tolist()
-    assert from_json(run(*args, "--method", "power"))["rows"] == drawn.tolist()
-    result = from_json(run(*args, "--method", "top"))
-    np.testing.assert_allclose(result["target_gain_zero-one"], np.sort(gains)[:-8:-1])
-    np.testing.assert_array_equal(gains[result["rows"]], result["target_gain_zero-one"])
-    assert result["ids"] == PREDICTIONS.ids[result["rows"]].tolist()
-    result = from_json(run(*args, "--method", "joint", "--rule", "log"))
-    batch = sw.acquire_for(PREDICTIONS.samples, target.samples, "log", 7, 0)
-    assert result["rows"] == batch.indices.tolist()
-    assert result["target_gain_log"] == batch.gains.tolist()
+    for options, rule, method in (
+        ((), "zero-one", "power"),
+        (("--method", "power"), "zero-one", "power"),
+        (("--method", "top", "--rule", "log"), "log", "top"),
+        (("--method", "joint", "--rule", "log"), "log", "joint"),
+    ):
+        result = from_json(run(*args, *options))
+        batch = sw.acquire_for(*pair, rule, 7, 0, method=method)
+        assert result["rows"] == batch.indices.tolist()
+        assert result["ids"] == PREDICTIONS.ids[batch.indices].tolist()
+        assert result[f"target_gain_{rule}"] == batch.gains.tolist()
     assert "target_gain_zero-one" in succeeded(run(*args[:-1])).stdout
 
 

@@ -14,6 +14,8 @@ from sklearn.ensemble import RandomForestClassifier, VotingClassifier
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.model_selection import FixedThresholdClassifier, GridSearchCV
+from sklearn.multiclass import OneVsRestClassifier
+from sklearn.multioutput import MultiOutputClassifier
 from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -96,6 +98,14 @@ def test_without_members_the_ways_are_those_of_the_model_inside():
     assert f"{error.value}." == str(explanation)
 
 
+@pytest.mark.parametrize("kind", [MultiOutputClassifier, OneVsRestClassifier])
+def test_a_model_for_each_label_has_the_ways_of_the_model_inside(kind):
+    labels = np.stack([SPECIES == 0, SPECIES == 1], axis=1)
+    explanation = sw.explain_model(kind(LogisticRegression(max_iter=500)).fit(IRIS, labels))
+    assert str(explanation).startswith(f"LogisticRegression in {kind.__name__} has no members: ")
+    assert "scorewise.BootstrapEnsemble makes an ensemble of it" in explanation.reason
+
+
 @pytest.mark.parametrize(
     ("model", "words"),
     [
@@ -136,6 +146,7 @@ def test_what_predict_samples_refuses_is_refused_alike():
     for model, message in (
         (RandomForestClassifier(), "is not fitted"),
         (LinearRegression(), "is a regressor"),
+        (MultiOutputClassifier(LinearRegression()), "LinearRegression is a regressor"),
         ("model.pkl", "load it first"),
         ([], "the list of classifiers is empty"),
     ):

@@ -14,6 +14,7 @@ from scorewise._random import generator, seed_of
 from scorewise.errors import InvalidInput, Remedy
 
 METHODS = ("top", "power", "softmax", "softrank", "random")
+JOINT = "joint"  # a batch whose rows complement each other, which scores alone cannot find
 _SMALLEST_COLDNESS = 1e-100  # a smaller one lets the noise overflow
 
 
@@ -94,13 +95,13 @@ def default_method(*, has_target: bool) -> str:
     """Return how rows are chosen by their scores, unless a method is passed.
 
     Without a target, those of the largest scores. With one, rows are drawn in proportion to their
-    gains: the largest gains often belong to rows that say the same about the target, and where
-    pool and target are of the same kind, a batch of them can be worse than random rows.
+    adjusted gains: the largest gains often belong to rows that say the same about the target, and
+    where pool and target are of the same kind, a batch of them can be worse than random rows.
 
     Parameters
     ----------
     has_target : bool
-        Whether the scores are those of :func:`scorewise.acquire.target_gains`.
+        Whether the scores are gains for a target; see :func:`scorewise.acquire_for`.
 
     Returns
     -------

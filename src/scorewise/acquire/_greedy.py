@@ -28,11 +28,14 @@ def samples_of_common_members(predictions: Any) -> Samples:
         raise InvalidInput(
             "members must have the same weights (M,) in all rows, as they are the same models"
         )
-    if predictions.shape[-2] == 1:
+    weights = predictions.weights
+    n_members = predictions.shape[-2] if weights is None else (to_numpy(weights) > 0).sum()
+    if n_members == 1:
+        with_weight = "" if predictions.shape[-2] == 1 else " with a positive weight"
         raise InvalidInput(
-            "the predictions have one member, so the gain of every row is 0; pass those of several "
-            "members, such as a scorewise.BootstrapEnsemble, or use scorewise.acquire with the "
-            "total uncertainty"
+            f"the predictions have one member{with_weight}, so the gain of every row is 0; pass "
+            "those of several members, such as a scorewise.BootstrapEnsemble, or use "
+            "scorewise.acquire with the total uncertainty"
         )
     return predictions
 

@@ -62,17 +62,19 @@ class ActiveLearner:
         The component of the uncertainty that scores the rows.
     method : "top", "power", "softmax", "softrank", "random" or "joint", optional
         As for :func:`scorewise.acquire`; ``"random"`` is the baseline, and ``"joint"`` is
-        :func:`scorewise.acquire_batch`, or :func:`scorewise.acquire_for` with a target. By default
-        ``"top"``, and ``"power"`` with a target, whose largest gains can be worse than random rows.
+        :func:`scorewise.acquire_batch`. With a target, as for :func:`scorewise.acquire_for`. By
+        default ``"top"``, and ``"power"`` with a target, whose largest gains can be worse than
+        random rows.
     coldness : float
         As for :func:`scorewise.acquire`, for the stochastic methods.
     target : rows (T, ...), optional
         A sample of the inputs that the model will meet, without labels. Rows are then chosen by
-        how much their labels lower the total uncertainty of the target
-        (:func:`scorewise.acquire.target_gains`). Use it, with ``method="top"``, where most of the
-        pool is known to be of another kind. Otherwise prefer epistemic uncertainty under
-        ``"zero-one"`` with ``method="power"`` and no target: in both pools of the benchmark its
-        error was below that of target gains with ``"power"``. Pool and target are predicted with
+        how much their labels lower the total uncertainty of the target, by
+        :func:`scorewise.acquire_for`. Use it, with ``method="top"``, where most of the pool is
+        known to be of another kind. Where pool and target are of one kind, prefer epistemic
+        uncertainty under ``"zero-one"`` with ``method="power"`` and no target. Where you do not
+        know, both are safe: in the project's benchmark neither was worse than random rows, without
+        ``method="top"``. Pool and target are predicted with
         one seed, so that a stochastic model has the same draws for both. ``"random"`` takes no
         account of it.
     budget : int, optional

@@ -18,20 +18,18 @@ from scorewise import _validate as validate
 from scorewise._estimators import check_kind, count_rows, indexable, set_seeds
 from scorewise._held_out import MemberPredictor, numbered_classes
 from scorewise._losses import finite_losses_of_mean
-from scorewise._numerics import ten_digits
 from scorewise._random import generator
 from scorewise.acquire._batches import acquire_batch
-from scorewise.acquire._choose import METHODS, acquire, check_coldness, default_method
+from scorewise.acquire._choose import JOINT, METHODS, acquire, check_coldness, default_method
 from scorewise.acquire._rounds import Round, concatenate
 from scorewise.acquire._state import rows_digest, rule_text, stable_text
-from scorewise.acquire._targets import acquire_for, target_gains
+from scorewise.acquire._targets import acquire_for
 from scorewise.decompose import COMPONENTS
 from scorewise.errors import InvalidInput, Remedy
 from scorewise.models import known_classes
 from scorewise.rules import RuleLike, ScoringRule, get_rule
 
 RETRAIN = ("scratch", "warm")
-JOINT = "joint"
 _SCRATCH = Remedy("retrain", "scratch", "to train a new model in each round")
 _TRAIN, _CHOOSE, _PREDICT = range(3)  # purposes of a round's random numbers
 _MANY_CLASSES = 100_003  # only rules for any number of classes accept it
@@ -88,7 +86,8 @@ class RowSelection:
             return acquire(np.zeros(_num_samples(X)), n, "random", seed), None
         if self.method != JOINT and self.target is None:
             scores = predictor.mean_predictions(X).uncertainty
-            return self._by_scores(scores, n, seed)
+            positions = acquire(scores, n, self.method, seed, coldness=self.coldness)
+            return positions, scores[positions]
         samples = predictor.samples(X)
         if samples.shape[-2] == 1:  # a model that was fitted on a single class
             return acquire(np.zeros(len(samples)), n, "random", seed), np.zeros(n)
@@ -96,15 +95,10 @@ class RowSelection:
             batch = acquire_batch(samples, n, predictor.rule, seed)
             return batch.rows, batch.gains
         target = predictor.samples(self.target)  # by the same seed, so of the same members
-        if self.method == JOINT:
-            target_batch = acquire_for(samples, target, predictor.rule, n, seed)
-            return target_batch.indices, target_batch.gains
-        return self._by_scores(ten_digits(target_gains(samples, target, predictor.rule)), n, seed)
-
-    def _by_scores(self, scores: np.ndarray, n: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
-        """Return the positions of n rows with these scores, and the scores of these rows."""
-        positions = acquire(scores, n, self.method, seed, coldness=self.coldness)
-        return positions, scores[positions]
+        chosen = acquire_for(
+            samples, target, predictor.rule, n, seed, method=self.method, coldness=self.coldness
+        )
+        return chosen.indices, chosen.gains
 
 
 def check_initial(initial: Any, n_rows: int, budget: int) -> int | np.ndarray:

@@ -23,7 +23,6 @@ from scorewise.acquire import (
     check_label_tasks,
     default_method,
     label_tools,
-    target_gains,
     write_label_tasks,
 )
 from scorewise.cli._app import (
@@ -31,8 +30,10 @@ from scorewise.cli._app import (
     Debug,
     InputPath,
     Normalize,
+    OnBadRows,
     OutputPath,
     PredictionsSource,
+    Quarantine,
     Reading,
     SchedulerAddress,
     Seed,
@@ -150,6 +151,8 @@ def label(
     seed: Seed = 0,
     normalize: Normalize = False,
     scheduler: SchedulerAddress = None,
+    on_bad_rows: OnBadRows = "fail",
+    quarantine: Quarantine = None,
     as_json: AsJson = False,
     debug: Debug = False,
 ) -> None:
@@ -192,12 +195,14 @@ def label(
             method=method,
             random_state=seed,
             scheduler=scheduler,
+            on_bad_rows=on_bad_rows,
+            quarantine=quarantine,
             normalize=normalize,
             progress=False if as_json else None,
         )
         _print_rows_of_files(chosen_rows, dataset, method, out, as_json=as_json)
         return
-    refuse_without_scheduler(file)
+    refuse_without_scheduler(file, on_bad_rows, quarantine=quarantine)
     path_of_file = Path(file)
     predictions = read_predictions(path_of_file, **reading)
     texts = None
@@ -223,15 +228,10 @@ def label(
             for source in (predictions, read_more(target, reading, predictions))
         )
         score_name = f"target_gain_{loss_name}"
-        if method == "joint":
-            chosen = acquire_for(
-                pool, targets, loss, n, random_state=seed, labelled=labelled, progress=progress
-            )
-            rows, scores = chosen.indices, chosen.gains
-        else:
-            gains = target_gains(pool, targets, loss, progress=progress)
-            rows = acquire(ten_digits(gains), n, method, random_state=seed, labelled=labelled)
-            scores = gains[rows]
+        chosen = acquire_for(
+            pool, targets, loss, n, seed, method=method, labelled=labelled, progress=progress
+        )
+        rows, scores = chosen.indices, chosen.gains
     elif method == "joint":
         if component != "epistemic":
             raise InvalidInput("--method joint needs --component epistemic")
@@ -327,6 +327,8 @@ def _print_rows_of_files(
     if out is not None:
         rows, members, classes = shape
         size = {"rows": rows, "members": members, "classes": classes}
+        if chosen.n_left_out:
+            size["rows_left_out"] = chosen.n_left_out
         about = {"version": __version__, "input": dataset.address, **size, "method": method}
         write_table(out, columns, about)
     if as_json:
@@ -337,6 +339,7 @@ def _print_rows_of_files(
                 **path,
                 "files": chosen.files,
                 "rows": chosen.rows.tolist(),
+                "n_left_out": chosen.n_left_out,
                 **ids,
                 chosen.score_name: chosen.scores.tolist(),
             }

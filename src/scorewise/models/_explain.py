@@ -11,6 +11,7 @@ from scorewise._text import quoted_names
 from scorewise.models._adapters import (
     describe_members,
     find_adapter,
+    innermost_model,
     kind_of,
     known_classes,
     make_sampler,
@@ -105,7 +106,7 @@ def explain_model(model: Any) -> ModelExplanation:
     member is fitted on its own sample of them
     """
     if find_adapter(model) is None:
-        check_kind(model)
+        check_kind(innermost_model(model))
         return ModelExplanation(kind_of(model), 0, ways_to_members(model))
     sampler = make_sampler(model, SamplingOptions())
     weights, classes = sampler.weights, known_classes(model)

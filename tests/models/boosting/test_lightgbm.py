@@ -64,6 +64,16 @@ def test_objectives_without_probabilities_that_sum_to_1_are_refused(objective):
         sw.predict_samples(model, IRIS)
 
 
+@pytest.mark.parametrize("order", [[0, 1], [1, 0]])
+def test_a_list_of_boosters_and_classifiers_says_what_it_may_hold(order):
+    model = light().fit(IRIS, SPECIES)
+    mixed = [(model.booster_, model)[i] for i in order]
+    message = r"\(Booster\) is not a classifier, .* native boosters only \(booster_ or get_booster"
+    for use in (sw.explain_model, lambda models: sw.predict_samples(models, IRIS)):
+        with pytest.raises(sw.InvalidInput, match=message):
+            use(mixed)
+
+
 def test_a_saved_booster_has_the_same_members(tmp_path: Path):
     model = light().fit(IRIS, SPECIES)
     model.booster_.save_model(tmp_path / "model.txt")
