@@ -40,7 +40,7 @@ BUILD_SITE = $(BIN)/python -W error:::__main__ -W "error:::<string>" -m sphinx -
 BUILT_SITE := build/docs out/docs docs/gallery docs/reference
 
 .DEFAULT_GOAL := help
-.PHONY: help browser compiler demo extension lock test test-newest test-full test-sanitize lint bench reproduce docs site-anew format clean
+.PHONY: help browser compiler demo extension lock test test-newest test-gpu test-full test-sanitize lint bench reproduce docs site-anew format clean
 
 help:  ## Show this list.
 	@grep -hE '^[a-z-]+:.*##' Makefile | sed 's/:.*##/\t/' | expand -t 15
@@ -103,6 +103,11 @@ test-newest: TORCH = torch
 test-newest:  ## Run the tests with the newest releases of all dependencies, in .venv-newest.
 	$(MAKE) lock TO=out/newest
 	$(MAKE) test VENV=.venv-newest LISTS=out/newest TORCH='$(TORCH)'
+
+# pytest imports no other file, as some need libraries that a machine with a GPU may lack.
+TESTS_FOR_GPU = $$(grep --recursive --files-with-matches --include='test_*.py' 'mark[.]gpu' tests reproduction/tests)
+test-gpu:  ## Run the tests that need a GPU with PYTHON, which has what they import; installs nothing.
+	PYTHONPATH="$(CURDIR)/src:$(CURDIR)/reproduction$${PYTHONPATH:+:$$PYTHONPATH}" $(PYTHON) -m pytest -m gpu $(TESTS_FOR_GPU)
 
 test-full: $(VENV)/.installed-dev browser compiler  ## Run every test, the long simulations too.
 	$(MAKE) extension

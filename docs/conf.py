@@ -131,11 +131,13 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 # A page of the site is made of them, so links to them become links to that page.
 INCLUDED = {
     "benchmarks/README.md": "benchmarks.md",
+    "benchmarks/gpu.md": "gpu-benchmarks.md",
     "reproduction/page.md": "paper.md",
     "reproduction/datasets.md": "datasets.md",
     "CHANGELOG.md": "changelog.md",
     "CONTRIBUTING.md": "contributing.md",
     "src/scorewise/kernels/cpu/README.md": "cpu-kernel.md",
+    "src/scorewise/kernels/cuda/README.md": "cuda-kernel.md",
 }
 INCLUDED |= {f"examples/{name}": f"gallery/{Path(name).stem}.rst" for name in EXAMPLES}
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -218,6 +218,19 @@ def by_array(probs: Any, rules: Any, weights: Any = None, **options: Any) -> Any
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(cpu, "_native", None)
         return sw.decompose(probs, rules, weights=weights, **options)
+
+
+def torch_peak(work: Callable[[], object]) -> int:
+    """The most bytes that torch held at once beyond what it had."""
+    profiler = pytest.importorskip("torch.profiler")
+    with profiler.profile(
+        activities=[profiler.ProfilerActivity.CPU], profile_memory=True
+    ) as profile:
+        work()
+    events = [e for e in profile.profiler.kineto_results.events() if e.name() == "[memory]"]
+    sizes = [event.nbytes() for event in sorted(events, key=lambda e: e.start_ns())]
+    assert any(sizes)
+    return int(np.cumsum(sizes).max())
 
 
 def known_to_kernel(rule: Any) -> bool:

@@ -21,7 +21,15 @@ MARKDOWN = sorted([*ROOT.glob("*.md"), *(p for f in FOLDERS for p in (ROOT / f).
 FOR_DEVELOPERS = [ROOT / "CONTRIBUTING.md", ROOT / "docs" / "architecture.md"]
 # Lists of pages or names, a page that is a picture itself, and pages from elsewhere in the project.
 WITHOUT_PICTURES = {"api", "background", "guides", "install", "project", "simplex"}
-WITHOUT_PICTURES |= {"benchmarks", "changelog", "contributing", "cpu-kernel", "datasets", "paper"}
+WITHOUT_PICTURES |= {
+    "benchmarks",
+    "gpu-benchmarks",
+    "changelog",
+    "contributing",
+    "datasets",
+    "paper",
+}
+WITHOUT_PICTURES |= {"cpu-kernel", "cuda-kernel"}
 SOURCES = [
     path
     for folder in ("src", "reproduction", "examples", "tests", "benchmarks")

@@ -46,7 +46,11 @@ def public_modules() -> dict[str, list[str]]:
         if module and not any(part.startswith("_") for part in module)
     }
     below = {
-        name: [n for n in exports_of(name) if n not in scorewise.__all__]
+        name: [
+            n
+            for n in exports_of(name)
+            if n not in scorewise.__all__ or value_of(name, n) is not getattr(scorewise, n)
+        ]
         for name, module in modules.items()
         if len(module) == 1 or module[0] not in {"kernels", "cli", "models"}
     }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 import hypothesis.strategies as st
@@ -9,12 +10,58 @@ import numpy as np
 import torch
 import torch.nn.functional as F  # noqa: N812
 from torch import nn
+from torch.overrides import TorchFunctionMode
+from torch.utils._python_dispatch import TorchDispatchMode
 
 import scorewise as sw
 
 
 def rows(n: int, *shape: int, seed: int = 0) -> torch.Tensor:
     return torch.randn(n, *(shape or (4,)), generator=torch.Generator().manual_seed(seed))
+
+
+class Lists(TorchFunctionMode):
+    """Counts tensors that become lists, which no operation shows."""
+
+    def __init__(self, readings: Counter[str]) -> None:
+        super().__init__()
+        self.readings = readings
+
+    def __torch_function__(self, function, types, args=(), kwargs=None):
+        self.readings["tolist"] += function is torch.Tensor.tolist
+        return function(*args, **(kwargs or {}))
+
+
+class Counted(TorchDispatchMode):
+    """Counts operations of torch, each of which costs time on a GPU, and views, which cost less."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.operations: Counter[str] = Counter()
+        self.views: Counter[str] = Counter()
+        self.readings: Counter[str] = Counter()  # operations for whose values Python waits
+        self._lists = Lists(self.readings)
+
+    def __enter__(self):
+        self._lists.__enter__()
+        return super().__enter__()
+
+    def __exit__(self, *error):
+        super().__exit__(*error)
+        self._lists.__exit__(*error)
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        name = str(function).rpartition(".")[0]
+        is_view = any(
+            x.alias_info and not x.alias_info.is_write for x in function._schema.arguments
+        )
+        (self.views if is_view else self.operations)[name] += 1
+        by_mask = name in {"aten.index", "aten.index_put_", "aten.index_put"} and any(
+            isinstance(x, torch.Tensor) and x.dtype is torch.bool for x in args[1]
+        )
+        if by_mask or name in {"aten._local_scalar_dense", "aten.nonzero", "aten.equal"}:
+            self.readings[name] += 1
+        return function(*args, **(kwargs or {}))
 
 
 ROWS = torch.randn(11, 6, generator=torch.Generator().manual_seed(0))

@@ -10,6 +10,8 @@ import math
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
+from functools import lru_cache
+from itertools import chain
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import array_api_compat as compat
@@ -19,10 +21,12 @@ import numpy as np
 Array = Any  # any array of a library that follows the array API standard
 Namespace = Any  # its module of functions
 Function = TypeVar("Function", bound=Callable[..., Any])
+Result = TypeVar("Result")
 
 # Blocks whose temporaries on the array path fit in the caches of two cores: the least and the most.
 _BLOCK_ELEMENTS = 1 << 17, 1 << 18
-_DEVICE_ELEMENTS = 1 << 20
+_DEVICE_ELEMENTS = 1 << 21
+_SMALL_DEVICE_ELEMENTS = 1 << 19  # of tensors whose operations on a GPU take as long as their calls
 _SMALL_ELEMENTS = 1 << 12  # of arrays whose operations take as long as their calls
 _FEW_MEMBERS, _MANY_MEMBERS = 16, 256
 _FEW_CLASSES, _MANY_CLASSES, _MANY_ROWS = 32, 4096, 64
@@ -117,7 +121,7 @@ def is_dask_collection(x: object) -> bool:
 def is_sparse(x: object) -> bool:
     """Return whether ``x`` stores only some of its entries."""
     if is_torch(x):
-        return str(x.layout) != "torch.strided"  # type: ignore[attr-defined]
+        return x.layout is not sys.modules["torch"].strided  # type: ignore[attr-defined]
     return not is_array(x) and hasattr(x, "toarray")
 
 
@@ -156,6 +160,77 @@ def leave_graph(reason: str) -> None:
     torch._dynamo.graph_break(msg=reason)
 
 
+def in_graph() -> bool:
+    """Return whether torch compiles or exports the function that runs."""
+    torch = sys.modules.get("torch")
+    return torch is not None and bool(torch.compiler.is_compiling())
+
+
+def outside_graph(function: Callable[..., Result], *arguments: Any) -> Result:
+    """Return what a function returns, which torch does not compile."""
+    import torch
+
+    result: Result = torch.compiler.disable(function)(*arguments)
+    return result
+
+
+def has_own_backward(x: Array) -> bool:
+    """Return whether torch differentiates ``x`` backwards only, as :func:`with_backward` can."""
+    torch = sys.modules.get("torch")
+    if torch is None or type(x) not in {torch.Tensor, torch.nn.Parameter}:
+        return False
+    return (
+        x.requires_grad
+        and torch.is_grad_enabled()
+        and not x.is_meta
+        and not torch.compiler.is_compiling()
+        and not torch._C._are_functorch_transforms_active()
+        and torch.autograd.forward_ad._current_level < 0
+    )
+
+
+def with_backward(
+    x: Array,
+    function: Callable[[Array], list[Array]],
+    backward: Callable[[Array, list[Array | None]], Array],
+    recorded: Callable[[Array], list[Array]],
+) -> list[Array]:
+    """Return the arrays ``function(x)`` of a torch tensor, whose gradient ``backward`` computes.
+
+    ``backward(x, upstream)`` returns the gradient of a scalar from its gradients with respect to
+    the arrays, which are None where they are 0. Neither function is recorded. ``recorded(x)``
+    returns the same arrays by operations that are, which serves gradients of the gradient.
+    """
+    return list(_function_with_backward().apply(x, function, backward, recorded))
+
+
+@lru_cache
+def _function_with_backward() -> Any:
+    import torch
+
+    class FunctionWithBackward(torch.autograd.Function):  # type: ignore[misc]
+        @staticmethod
+        def forward(ctx: Any, x: Array, function: Any, backward: Any, recorded: Any) -> Any:
+            ctx.save_for_backward(x)
+            ctx.set_materialize_grads(False)
+            ctx.of_values, ctx.recorded = backward, recorded
+            return tuple(function(x.detach()))
+
+        @staticmethod
+        def backward(ctx: Any, *upstream: Array | None) -> Any:
+            [x] = ctx.saved_tensors
+            if torch.is_grad_enabled():  # the gradient will be differentiated
+                pairs = zip(ctx.recorded(x), upstream, strict=True)
+                used = [(y, g) for y, g in pairs if g is not None]
+                arrays, gradients = zip(*used, strict=True)
+                [gradient] = torch.autograd.grad(arrays, [x], gradients, create_graph=True)
+            else:
+                gradient = ctx.of_values(x.detach(), list(upstream))
+            return gradient, None, None, None
+
+    return FunctionWithBackward
+
+
 def needs_gradient(x: object) -> bool:
     """Return whether torch records operations on ``x`` to differentiate them."""
     return bool(is_torch(x) and x.requires_grad)  # type: ignore[attr-defined]
@@ -176,6 +251,16 @@ def has_fixed_shapes(x: Array) -> bool:
     return is_jax(x)
 
 
+def is_on_device(x: Array) -> bool:
+    """Return whether ``x`` is a torch tensor that is not in host memory."""
+    return is_torch(x) and x.device.type != "cpu"
+
+
+def is_small_on_device(x: Array) -> bool:
+    """Return whether ``x`` is on a device, and takes longer to wait for than to compute with."""
+    return is_on_device(x) and math.prod(x.shape) <= _SMALL_DEVICE_ELEMENTS
+
+
 def in_host_memory(x: Array) -> bool:
     """Return whether the array has plain values in host memory, which other code may read."""
     if isinstance(x, np.ndarray):
@@ -187,6 +272,22 @@ def in_host_memory(x: Array) -> bool:
     if is_jax(x) and not is_traced(x):
         return {device.platform for device in x.devices()} == {"cpu"}
     return False
+
+
+def on_cuda(x: Array) -> bool:
+    """Return whether the array has plain values on an NVIDIA GPU, which other code may read."""
+    if isinstance(x, np.ndarray):
+        return False
+    if is_torch(x):
+        torch = sys.modules["torch"]
+        if type(x) not in {torch.Tensor, torch.nn.Parameter}:  # may stand for parts elsewhere
+            return False
+        if x.device.type != "cuda" or is_compiled(x):
+            return False
+        return not x.is_neg() and not _is_differentiated(x)
+    if is_jax(x) and not is_traced(x):
+        return [device.platform for device in x.devices()] == ["gpu"]  # all of it on one
+    return bool(compat.is_cupy_array(x))
 
 
 def is_small_in_host_memory(x: Array) -> bool:
@@ -214,10 +315,17 @@ def _layers(x: Array) -> Iterator[Array]:
 def _is_differentiated(x: Array) -> bool:
     """Return whether torch differentiates ``x``: backwards, forwards, or in a transform."""
     torch = sys.modules["torch"]
-    if x.requires_grad or torch._C._functorch.is_functorch_wrapped_tensor(x):
+    if x.requires_grad and torch.is_grad_enabled():
+        return True
+    if torch._C._functorch.is_functorch_wrapped_tensor(x):
         return True
     forward_ad = torch.autograd.forward_ad
     return forward_ad._current_level >= 0 and forward_ad.unpack_dual(x).tangent is not None
+
+
+def copied(x: Any) -> Array:
+    """Return a copy of an array; that of NumPy for what is none."""
+    return x.detach().clone() if is_torch(x) else np.array(x)
 
 
 def host_view(x: Array) -> np.ndarray:
@@ -415,12 +523,19 @@ def ignoring_errors(x: Array) -> AbstractContextManager[Any]:
 
 def distance_from_one(xp: Namespace, x: Array) -> float | None:
     """The largest distance of a number from 1; NaN if one is, None if no values can be read."""
+    return distance_and_least(xp, x)[0]
+
+
+def distance_and_least(
+    xp: Namespace, x: Array, p: Array | None = None
+) -> tuple[float | None, float]:
+    """The largest distance of x from 1, as distance_from_one has it, and the smallest p."""
     if is_recorded(x):
-        return None
+        return None, -math.inf
     if not math.prod(x.shape):
-        return 0.0
-    low, high = ends(xp, x)
-    return max(high - 1, 1 - low)
+        return 0.0, math.inf
+    low, high, *least = _read(*_ends(xp, x), *(() if p is None else (xp.min(p),)))
+    return max(high - 1, 1 - low), min(least, default=math.inf)
 
 
 def all_finite(xp: Namespace, x: Array) -> bool:
@@ -434,8 +549,19 @@ def ends(xp: Namespace, x: Array) -> tuple[float, float]:
     """The smallest and the largest number; NaN if one is, infinities of none."""
     if not math.prod(x.shape):
         return math.inf, -math.inf
-    low, high = x.aminmax() if is_torch(x) else (xp.min(x), xp.max(x))
-    return float(low), float(high)
+    low, high = _read(*_ends(xp, x))
+    return low, high
+
+
+def _ends(xp: Namespace, x: Array) -> tuple[Array, Array]:
+    return x.aminmax() if is_torch(x) else (xp.min(x), xp.max(x))
+
+
+def _read(*numbers: Array) -> list[float]:
+    """The values of arrays of a single number; a GPU is waited for once."""
+    if is_on_device(numbers[0]):
+        return sys.modules["torch"].stack(numbers).tolist()  # type: ignore[no-any-return]
+    return list(map(float, numbers))
 
 
 def at_least(xp: Namespace, x: Array, bound: float) -> Array:
@@ -486,6 +612,18 @@ def sum_products(xp: Namespace, terms: Array, factors: Array) -> Array:
     return xp.sum(times(terms, factors), axis=-1)
 
 
+def has_xlogy(*arrays: Array) -> bool:
+    """Return whether ``xlogy`` is fast, and its gradient, which is infinite at 0, not recorded."""
+    return all(is_on_device(x) and not is_recorded(x) for x in arrays)
+
+
+def sum_times_log(xp: Namespace, p: Array) -> Array:
+    """The sum Σ_k p_k·log p_k over the last axis, where 0·log 0 is 0."""
+    if has_xlogy(p):
+        return p.xlogy(p).sum(-1)
+    return sum_products(xp, xp.log(p + smallest_normal(xp, p)), p)
+
+
 # Where operations are not recorded, the result takes the memory of a temporary array ``x``: new
 # memory takes longer to get than a sum or a product to compute.
 
@@ -508,6 +646,27 @@ def plus(x: Array, y: Array | float) -> Array:
     if _must_stay(x, y):
         return x + y
     x += y
+    return x
+
+
+def times_plus(x: Array, y: Array, number: Array | float) -> Array:
+    """The sum x·y + number, of the shape of ``x``, which may be overwritten."""
+    if is_small_on_device(x) and isinstance(number, float) and not _must_stay(x, y):
+        return sys.modules["torch"].addcmul(_number_on_device(number, x.dtype, x.device), x, y)
+    return plus(times(x, y), number)
+
+
+@lru_cache(maxsize=1024)
+def _number_on_device(number: float, dtype: Any, device: Any) -> Array:
+    """A number as a tensor, which one operation on a device can take besides two others."""
+    return sys.modules["torch"].tensor(number, dtype=dtype, device=device)
+
+
+def minus(x: Array, y: Array | float) -> Array:
+    """The difference x − y, of the shape of ``x``, which may be overwritten."""
+    if _must_stay(x, y):
+        return x - y
+    x -= y
     return x
 
 
@@ -565,9 +724,12 @@ def to_numpy(x: Array) -> np.ndarray:
     return np.asarray(x)
 
 
-def blocks(x: Array, axis: int) -> Iterator[Any]:
-    """Yield indices of blocks along an axis, or one index of the whole array while tracing."""
-    if is_compiled(x) or is_traced(x) or compat.size(x) <= (size := _block_size(x)):
+def blocks(x: Array, axis: int, most: int | None = None) -> Iterator[Any]:
+    """Yield indices of blocks along an axis, at most so many, or one of the whole while tracing."""
+    size = 0 if is_compiled(x) or is_traced(x) else _block_size(x)
+    if most is not None:
+        size = max(size, -(-compat.size(x) // most))
+    if not size or compat.size(x) <= size:
         yield ...
         return
     rows = max(1, size * x.shape[axis] // compat.size(x))
@@ -596,11 +758,40 @@ def map_blocks(
     n = x.shape[axis]
     rows = n // n_blocks
     if rows:
-        results = [work((*index, slice(i, i + rows))) for i in range(0, n, rows)]
+        results = (work((*index, slice(i, i + rows))) for i in range(0, n, rows))
     else:
-        results = [map_blocks(work, x, (*index, slice(i, i + 1)), parts=parts) for i in range(n)]
-    xp = namespace(x)
-    return [xp.concat(pieces, axis=axis) for pieces in zip(*results, strict=True)]
+        results = (map_blocks(work, x, (*index, slice(i, i + 1)), parts=parts) for i in range(n))
+    return _joined(namespace(x), results, axis, n)
+
+
+def _joined(xp: Namespace, results: Iterator[list[Array]], axis: int, n: int) -> list[Array]:
+    """Return the arrays of all blocks, joined along an axis, on which they have n entries.
+
+    Where memory can be written to, no block outlives the next one.
+    """
+    first = next(results)
+    if not all(map(is_writable, first)):
+        return [xp.concat(pieces, axis=axis) for pieces in zip(first, *results, strict=True)]
+    wholes = [empty_rows(x, n, axis) for x in first]
+    start = 0
+    for pieces in chain([first], results):
+        # blocks that only write return no arrays
+        stop = start + pieces[0].shape[axis] if pieces else n
+        for whole, piece in zip(wholes, pieces, strict=True):
+            whole[(*(slice(None),) * axis, slice(start, stop))] = piece
+        start = stop
+    return wholes
+
+
+def is_writable(x: Array) -> bool:
+    """Return whether arrays like ``x`` can be written to: NumPy's, and torch's without records."""
+    return isinstance(x, np.ndarray) or (is_torch(x) and not is_recorded(x))
+
+
+def empty_rows(x: Array, n: int, axis: int = 0) -> Array:
+    """Return an array like ``x`` with n entries along an axis, whose values are not set."""
+    shape = (*x.shape[:axis], n, *x.shape[axis + 1 :])
+    return namespace(x).empty(shape, dtype=x.dtype, device=_device(x))
 
 
 def _block_size(x: Array) -> int:
@@ -610,7 +801,7 @@ def _block_size(x: Array) -> int:
     elements it has.
     """
     part: int = math.prod(x.shape) // 80
-    if isinstance(x, np.ndarray) or (is_torch(x) and x.device.type == "cpu"):
+    if isinstance(x, np.ndarray) or (is_torch(x) and not is_on_device(x)):
         least, most = _BLOCK_ELEMENTS
         return min(max(least, part), most)
     return max(_DEVICE_ELEMENTS, part)
@@ -646,18 +837,20 @@ def map_dask_rows(
     def block(p: Array, *arrays: Array, block_info: Any = None) -> Array:
         origin = tuple(first for first, _ in block_info[0]["array-location"][:batch])
         own_weights = arrays[0][..., 0] if weights else None
-        return function(p, own_weights, origin, *(a[..., 0, :] for a in arrays[len(weights) :]))
+        results = function(p, own_weights, origin, *(a[..., 0, :] for a in arrays[len(weights) :]))
+        return results[..., None, :] if keep_classes else results[..., None, None]
 
+    # The axes of members and classes stay, with length 1, until the end: to drop an axis, Dask
+    # copies each block, by functions that not all libraries have.
     dtype = working_dtype(x)
-    rest = x.chunks[-1:] if keep_classes else ()
-    return da.map_blocks(
+    mapped = da.map_blocks(
         block,
         x,
         *weights,
         *others,
-        drop_axis=[batch] if keep_classes else [batch, batch + 1],
         new_axis=0,
-        chunks=((n_results,), *x.chunks[:batch], *rest),
+        chunks=((n_results,), *x.chunks[:batch], (1,), x.chunks[-1] if keep_classes else (1,)),
         dtype=dtype,
-        meta=meta_from_array(x, ndim=1 + batch + len(rest), dtype=dtype),
+        meta=meta_from_array(x, ndim=1 + x.ndim, dtype=dtype),
     )
+    return mapped[..., 0, :] if keep_classes else mapped[..., 0, 0]

@@ -15,7 +15,6 @@ from scorewise._array import (
     Array,
     Namespace,
     contiguous_rows,
-    distance_from_one,
     dtype_name,
     ignoring_errors,
     ignoring_overflow,
@@ -128,7 +127,7 @@ class RawPredictions:
             xp = namespace(p)
             with ignoring_errors(p):
                 sums = xp.sum(p, axis=-1)
-            self.check_rows(p, sums, distance_from_one(xp, sums))
+            self.check_rows(p, sums)
         return p
 
     @property
@@ -151,11 +150,14 @@ class RawPredictions:
             return p / _sums(xp, p, xp.max(p, axis=-1, keepdims=True))
         return p
 
-    def check_rows(self, p: Array, sums: Array, off: float | None) -> None:
-        """Raise unless the rows ``p`` with these sums, this far from 1, are probabilities."""
-        if self.must_sum_to_one:
-            tolerance = validate.SUM_TOLERANCE[self.dtype]
-            validate.probabilities(namespace(p), p, sums, off, self.layout, tolerance)
+    def check_rows(self, p: Array, sums: Array) -> tuple[float | None, float]:
+        """Raise unless the rows ``p`` with these sums are probabilities.
+
+        Return how far sums are from 1, at most, and the smallest probability; None and −∞ where
+        values cannot be read.
+        """
+        tolerance = validate.SUM_TOLERANCE[self.dtype]
+        return validate.probabilities(namespace(p), p, sums, self.layout, tolerance)
 
     def check_logits(self) -> None:
         """Raise if these are logits, and every row is a probability distribution already.

@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from scorewise._array import to_numpy
+from scorewise._array import Array, to_numpy
 from scorewise._numerics import evenly_spaced
 from scorewise.distributions import Samples
 
@@ -40,15 +40,13 @@ class MemberChecks:
         self._has_disagreement = False
         self._compared: list[np.ndarray] = []
 
-    def watch(
-        self, chunks: Iterator[np.ndarray], compared: np.ndarray | None = None
-    ) -> Iterator[np.ndarray]:
+    def watch(self, chunks: Iterator[Array], compared: np.ndarray | None = None) -> Iterator[Array]:
         """Yield the chunks ``(n, M, K)`` or ``(n, L, M, K)``, and look at each, as ``see`` does."""
         for chunk in chunks:
             self.see(chunk, compared)
             yield chunk
 
-    def see(self, probs: np.ndarray, compared: np.ndarray | None = None) -> None:
+    def see(self, probs: Array, compared: np.ndarray | None = None) -> None:
         """Look at probabilities ``(n, M, K)`` of further rows, or ``(n, L, M, K)`` of L labels.
 
         ``compared`` are the rows in which members are compared; by default evenly spaced ones.
@@ -67,7 +65,7 @@ class MemberChecks:
         if compared is None and most > 0 and n:
             compared = evenly_spaced(n, most)
         if compared is not None and len(compared):
-            self._compared.append(probs[compared])  # a copy
+            self._compared.append(to_numpy(probs[compared]))  # a copy
 
     def join(self, other: MemberChecks) -> None:
         """Add what was seen in other rows, and the rows that were compared among them."""

@@ -20,14 +20,18 @@ from scorewise._array import (
     cumulative_sum,
     dot,
     eps,
+    has_xlogy,
     ignoring_errors,
     is_jax,
+    is_small_on_device,
     is_traced,
     largest,
+    minus,
     plus,
     smallest_normal,
     sum_products,
     times,
+    times_plus,
 )
 
 
@@ -40,7 +44,7 @@ def polynomial(x: Array, coefficients: Sequence[Array]) -> Array:
     """Return c₀ + c₁x + c₂x² + … with at least two terms, by Horner's scheme."""
     value = plus(coefficients[-1] * x, coefficients[-2])
     for c in coefficients[-3::-1]:
-        value = plus(times(value, x), c)
+        value = times_plus(value, x, c)
     return value
 
 
@@ -74,6 +78,13 @@ def neg_log(xp: Namespace, p: Array) -> Array:
     return xp.where(p > 0, -xp.log(xp.where(p > 0, p, 1.0)), math.inf)
 
 
+def log_ratio(xp: Namespace, q: Array, p: Array, d: Array) -> Array:
+    """Return log(p/q) for p, q > 0, with d = p − q: accurate for p near q, and 0 at d = 0."""
+    change = d / q
+    near = xp.abs(change) < 0.5
+    return xp.where(near, xp.log1p(xp.where(near, change, 0.0)), xp.log(p / q))
+
+
 def quotient(xp: Namespace, a: Array, b: Array) -> Array:
     """Return a/b for b > 0, scaled where 1/b² would overflow in the gradient of JAX."""
     if not (is_jax(b) and is_traced(b)):
@@ -101,15 +112,17 @@ def relative_entropy(xp: Namespace, q: Array, p: Array, d: Array) -> Array:
     """
     s = quotient(xp, d, plus(p + q, smallest_normal(xp, p)))
     square = s * s
-    top = largest(xp, square)
+    top = math.inf if is_small_on_device(s) else largest(xp, square)
     all_near = top < 0.09
     bound = top if all_near else 0.01
+    near = None if all_near else square < bound
     # Σ s^{2j}/(2j+1) = 1 + s²·Σ s^{2j}/(2j+3): one series serves both parts
     odd = polynomial(square, [1 / (2 * j + 3) for j in range(_terms_within(xp, s, bound))])
-    close = times(times(plus(times(odd, plus(square, s)), 1.0), s), d)  # c·s = d
-    if all_near:  # as they often are where EU is small
+    close = times(times(times_plus(odd, plus(square, s), 1.0), s), d)  # c·s = d
+    if near is None:  # as they often are where EU is small
         return close
-    near = xp.abs(s) < math.sqrt(bound)
+    if has_xlogy(p, q):
+        return xp.where(near, close, minus(minus(xp.xlogy(p, p), xp.xlogy(p, q)), d))
     log_ratio = xp.log(xp.where(p > 0, p, 1.0)) + neg_log(xp, q)
     apart = (p > 0) & ~near
     return xp.where(near, close, xp.where(apart, p * xp.where(apart, log_ratio, 0.0), 0.0) - d)
@@ -139,6 +152,7 @@ def power(xp: Namespace, x: Array, exponent: float) -> Array:
     return xp.where(x > 0, xp.where(x > 0, x, 1.0) ** exponent, 0.0)
 
 
+_POWER_ERROR_UNITS = 8  # that a difference of powers may have, in parts of the error allowed
 FEW_FACTORS = (3.0, 4.0)  # powers that are products, and underflow only where they may
 
 
@@ -158,6 +172,13 @@ def power_excess(xp: Namespace, q: Array, p: Array, d: Array, beta: float) -> Ar
         for j in range(2, int(beta) - 1):
             factor = plus(times(factor, p), times(q**j, j + 1))
         return times(times(times(factor, d), d), 1 / rate)
+    far_from = math.sqrt(_POWER_ERROR_UNITS * eps(xp, q) / allowed_error(xp, q) / (beta * rate))
+    if far_from < 0.4 and is_small_on_device(d) and has_xlogy(p, q):  # in few calls
+        u = d / q
+        series = _binomial_coefficients(beta, _terms_within(xp, u, max(1, beta - 2) * far_from))
+        near = times(times(times(polynomial(u, series), u), u), q**beta)
+        far = times(minus(p**beta, times(plus(beta * d, q), q**rate)), 1 / rate)
+        return xp.where(xp.abs(u) < far_from, near, far)
     with ignoring_errors(q):
         u = d / q
         growth = max(1.0, (beta - 2) / 3) * largest(xp, xp.abs(u))

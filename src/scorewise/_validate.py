@@ -26,17 +26,18 @@ from scorewise._array import (
     Namespace,
     as_dtype_of,
     blocks,
+    distance_and_least,
     dtype_name,
     ignoring_errors,
     is_array,
     is_compiled,
     is_dask,
     is_sparse,
+    is_torch,
     is_traced,
     leave_graph,
     namespace,
     on_device_of,
-    smallest,
     to_float64,
     to_numpy,
     working_precision,
@@ -77,7 +78,8 @@ def real(values: Any, name: str, convert: Callable[[Any], Array]) -> Array:
 
 def floating(x: Any, name: str) -> Array:
     """Return ``x`` as an array of floating-point numbers; lists become NumPy arrays."""
-    if type(x) is np.ndarray and dtype_name(x) in SUM_TOLERANCE:
+    is_plain = type(x) is np.ndarray or (is_torch(x) and not is_sparse(x))
+    if is_plain and dtype_name(x) in SUM_TOLERANCE:
         return x  # as most are
 
     def plain(x: Any) -> Array:
@@ -238,13 +240,16 @@ def _own_axes(x: Array, name: str, origin: tuple[int, ...] = ()) -> Layout:
     return Layout(tuple(range(x.ndim)), name, origin)
 
 
+CHECKS_VALUES = (
+    "scorewise checks values, which a single graph cannot; pass check=False (labels, and weights "
+    "for the jackknife, are always checked)"
+)
+
+
 def _first_false(ok: Array) -> tuple[int, ...] | None:
     """The first index at which ``ok`` is false; None if there is none, or under tracing."""
     if is_compiled(ok):
-        leave_graph(
-            "scorewise checks values, which a single graph cannot; pass check=False (labels, and "
-            "weights for the jackknife, are always checked)"
-        )
+        leave_graph(CHECKS_VALUES)
     if is_traced(ok) or bool(namespace(ok).all(ok)):
         return None
     flags = to_numpy(ok)
@@ -310,17 +315,19 @@ def _first_entry(row: np.ndarray, wrong: np.ndarray) -> tuple[int, float]:
 
 
 def probabilities(
-    xp: Namespace, p: Array, sums: Array, off: float | None, layout: Layout, tolerance: float
-) -> None:
+    xp: Namespace, p: Array, sums: Array, layout: Layout, tolerance: float
+) -> tuple[float | None, float]:
     """Raise for NaN, infinities, negative entries and rows that do not sum to 1.
 
-    ``sums`` are those of the rows, ``off`` is their distance from 1, as in distance_from_one.
+    ``sums`` are those of the rows. Return what distance_and_least does.
     """
-    if off is not None and off <= tolerance and smallest(xp, p) >= 0:
-        return
+    off, least = distance_and_least(xp, sums, p)
+    if off is not None and off <= tolerance and least >= 0:
+        return off, least
     with ignoring_errors(p):  # now find out where
         ok = (xp.abs(sums - 1) <= tolerance) & (xp.min(p, axis=-1) >= 0)
     _raise_for_row(p, _first_false(ok), layout, must_sum_to_one=True)
+    return off, least
 
 
 def unnormalized(xp: Namespace, p: Array, layout: Layout) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from functools import partial
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -19,10 +20,15 @@ from scorewise._array import (
     blocks,
     difference,
     dtype_name,
+    empty_rows,
     in_host_memory,
     is_compiled,
+    is_on_device,
+    is_recorded,
+    is_writable,
     namespace,
     on_device_of,
+    smallest,
     smallest_normal,
     to_float64,
     to_numpy,
@@ -37,6 +43,8 @@ from scorewise.kernels import AccumulatorState, Extras, Kernel
 from scorewise.rules import DecisionRule, RuleLike, ScoringRule, get_rules, is_single_rule
 
 __all__ = ["Accumulator"]
+
+_DEVICE_BLOCKS = 8  # of instances, in which a member on a device is added
 
 
 class Accumulator:
@@ -148,7 +156,7 @@ class Accumulator:
         )
         for rule in self._rules.values():
             rule.check_classes(raw.values.shape[-1])
-        if self._update_by_kernel(raw, weight):
+        if self._update_by_kernel(raw, weight) or self._update_on_device(raw, weight):
             return
         theta = raw.probabilities()
         xp = namespace(theta)
@@ -186,6 +194,41 @@ class Accumulator:
             self.n_members += 1
         self._is_changing = False
         return is_added
+
+    def _update_on_device(self, raw: RawPredictions, weight: Any) -> bool:
+        """Return whether a member on a device was added, in place and some instances at a time."""
+        values = raw.values
+        if not is_on_device(values) or not is_writable(values) or values.ndim == 1:
+            return False
+        xp, before = namespace(values), self._summary
+        like = working_precision(xp, values[:0])
+        w = validate.member_weight(xp, weight, values, check=raw.check)
+        self._check_same_instances(values.shape, like)
+        if self._fused is not None or (before is not None and not before.is_writable):
+            return False
+        raw.check_logits()
+        indices = list(blocks(values, 0, _DEVICE_BLOCKS))
+        members = [raw.block(values[i], (0 if i is ... else i[0].start,)) for i in indices]
+        for member in members:  # nothing is added if one is invalid
+            theta = member.rows()
+            if member.must_sum_to_one:
+                member.check_rows(theta, xp.sum(theta, axis=-1))
+        rules = list(self._rules.values())
+        parts = []
+        self._is_changing = before is not None
+        for i, member in zip(indices, members, strict=True):
+            part = _summary_of_member(xp, replace(member, check=False).rows(), w[i], rules)
+            if before is not None:
+                rows = before.of(itemgetter(i))
+                part = rows.filled_with(_merge(xp, rules, rows, part))
+            parts.append(part)
+        if before is None:
+            self._summary = _summary_of_rows(parts)
+        else:
+            self._summary = before.with_small_arrays_of(parts)
+        self._is_changing = False
+        self.n_members += 1
+        return True
 
     def _is_on_host(self) -> bool:
         """Return whether the summary, if any, is in host memory, where a kernel may go on."""
@@ -280,6 +323,7 @@ class Accumulator:
         from_logits: bool = False,
         normalize: bool = False,
         check: bool = True,
+        on_host: bool = False,
     ) -> None:
         """Add several members whose instances arrive in chunks.
 
@@ -296,6 +340,9 @@ class Accumulator:
             Number of all instances, if known; memory is then allocated once.
         from_logits, normalize, check
             As for :func:`scorewise.decompose`.
+        on_host : bool
+            Accumulate in host memory, in NumPy, whatever the library and the device of the chunks.
+            Each is decomposed where it is; only statistics of the size of one member are copied.
 
         Raises
         ------
@@ -314,7 +361,7 @@ class Accumulator:
         """
         self._require_whole()
         options = InputOptions(from_logits=from_logits, normalize=normalize, check=check)
-        reader = _ChunkReader(self._rules, weights, n_instances)
+        reader = _ChunkReader(self._rules, weights, n_instances, on_host=on_host)
         n_before = self._shape()[:1]
         if n_before and n_instances not in {None, *n_before}:
             raise InvalidInput(f"there are {n_before[0]} instances so far, not {n_instances}")
@@ -411,7 +458,7 @@ class Accumulator:
         if summary is None:
             return
         self._check_same_instances(summary.anchor.shape, summary.anchor)
-        self._add(summary, other.n_members)
+        self._add(_owned(summary), other.n_members)
 
     def empty(self) -> Accumulator:
         """Return an accumulator under the same rules, without members.
@@ -478,7 +525,7 @@ class Accumulator:
                     f"a part has members {tuple(anchor.shape)} of {anchor.dtype}, the first "
                     f"{tuple(first.shape)} of {first.dtype}; all must be alike"
                 )
-        whole = _summary_of_rows(summaries)
+        whole = _owned(_summary_of_rows(summaries))
         self._check_same_instances(whole.anchor.shape, whole.anchor)
         self._add(whole, parts[0].n_members)
 
@@ -640,6 +687,60 @@ class _Summary:
         """The mean θ̄, ``(..., K)``."""
         return _mean(self.anchor, self.deviation)
 
+    @property
+    def is_writable(self) -> bool:
+        """Whether its arrays can be written to, where they are."""
+        arrays = self.anchor, self.deviation, *self.states
+        return all(is_on_device(x) and is_writable(x) for x in arrays)
+
+    def of(self, change: Callable[[Array], Array]) -> _Summary:
+        """Return the summary with each array changed."""
+        return _Summary(
+            weight=change(self.weight),
+            anchor_weight=change(self.anchor_weight),
+            anchor=change(self.anchor),
+            deviation=change(self.deviation),
+            aleatoric=tuple(map(change, self.aleatoric)),
+            states=tuple(map(change, self.states)),
+        )
+
+    # Results share memory with small arrays, ``(...)``, so only the others are written to.
+
+    def filled_with(self, other: _Summary) -> _Summary:
+        """Return the other summary, its large arrays in the memory of this one."""
+
+        def filled(own: Array, values: Array) -> Array:
+            if own.ndim < self.anchor.ndim:
+                return values
+            if values is not own:
+                own[...] = values
+            return own
+
+        return replace(
+            other,
+            anchor=filled(self.anchor, other.anchor),
+            deviation=filled(self.deviation, other.deviation),
+            states=tuple(map(filled, self.states, other.states)),
+        )
+
+    def with_small_arrays_of(self, parts: Sequence[_Summary]) -> _Summary:
+        """Return the summary with its large arrays, and the small ones of all parts, joined."""
+        xp, ndim = namespace(self.anchor), self.anchor.ndim
+
+        def joined(own: Array, pieces: Iterable[Array]) -> Array:
+            return own if own.ndim == ndim else xp.concat(list(pieces))
+
+        def each(own: Sequence[Array], pieces: Iterable[Sequence[Array]]) -> tuple[Array, ...]:
+            return tuple(map(joined, own, zip(*pieces, strict=True)))
+
+        return replace(
+            self,
+            weight=joined(self.weight, (part.weight for part in parts)),
+            anchor_weight=joined(self.anchor_weight, (part.anchor_weight for part in parts)),
+            aleatoric=each(self.aleatoric, (part.aleatoric for part in parts)),
+            states=each(self.states, (part.states for part in parts)),
+        )
+
     def results(self, rules: Sequence[ScoringRule]) -> list[Decomposition]:
         """Return the decompositions; raise if an instance has only members of weight 0."""
         xp = namespace(self.anchor)
@@ -659,6 +760,11 @@ class _Summary:
             mean = _mean(self.anchor[rows], self.deviation[rows])
             by_block.append([rule._entropy(xp, mean) for rule in rules])
         return _concatenate(xp, by_block)
+
+
+def _owned(summary: _Summary) -> _Summary:
+    """Return a summary of another accumulator, copied if members may be added in place."""
+    return summary.of(lambda x: x + 0) if summary.is_writable else summary
 
 
 def _mean(anchor: Array, deviation: Array) -> Array:
@@ -689,11 +795,16 @@ def _summary_of_member(
 class _ChunkReader:
     """Members whose instances arrive in chunks ``(n, M, K)``, summarised one after the other.
 
-    Memory is allocated once if the number of instances is known and the chunks are NumPy arrays.
+    Memory is allocated once if the number of instances is known and arrays can be written to.
     """
 
     def __init__(
-        self, rules: Mapping[str, ScoringRule], weights: Any, n_instances: int | None
+        self,
+        rules: Mapping[str, ScoringRule],
+        weights: Any,
+        n_instances: int | None,
+        *,
+        on_host: bool,
     ) -> None:
         if n_instances is not None:
             validate.whole(n_instances, "n_instances", at_least=0)
@@ -702,10 +813,11 @@ class _ChunkReader:
         if weights is not None:
             self._weights = validate.real(weights, "weights", to_numpy).astype(np.float64)
         self._expected = n_instances
+        self._on_host = on_host
         self._first: Array | None = None
         self._n_instances = 0
         self._statistics_by_chunk: list[list[Array]] = []
-        self._whole: list[np.ndarray] = []
+        self._whole: list[Array] = []
 
     @property
     def n_members(self) -> int:
@@ -719,13 +831,15 @@ class _ChunkReader:
         statistics = _statistics_by_kernel(raw, self._weights, self._rules)
         if statistics is None:  # no kernel, or no predictions: the error says where
             statistics = _chunk_statistics(Samples.of(raw, self._weights), self._rules)
+        if self._on_host:
+            statistics = [to_numpy(x) for x in statistics]
         start, n = self._n_instances, raw.values.shape[0]
         self._n_instances += n
-        if self._expected is None or not isinstance(statistics[0], np.ndarray):
+        if self._expected is None or not all(map(is_writable, statistics)):
             self._statistics_by_chunk.append(statistics)
             return
         if not self._whole:
-            self._whole = [np.empty((self._expected, *x.shape[1:]), x.dtype) for x in statistics]
+            self._whole = [empty_rows(x, self._expected) for x in statistics]
         if self._n_instances <= self._expected:
             for whole, of_chunk in zip(self._whole, statistics, strict=True):
                 whole[start : start + n] = of_chunk
@@ -760,8 +874,10 @@ class _ChunkReader:
                 f"n_instances={self._expected}, but the chunks have {self._n_instances} instances"
             )
         weights = np.ones(self.n_members) if self._weights is None else self._weights
-        first_xp = namespace(self._first)
-        statistics = self._whole or _concatenate(first_xp, self._statistics_by_chunk)
+        statistics = self._whole
+        if not statistics:
+            first_xp = namespace(self._statistics_by_chunk[0][0])
+            statistics = _concatenate(first_xp, self._statistics_by_chunk)
         anchor, deviation, *values = statistics
         ones = namespace(anchor).ones_like(to_float64(namespace(anchor), anchor[..., 0]))
         return _Summary(
@@ -865,7 +981,14 @@ def _statistics_by_kernel(
 def _chunk_statistics(samples: Samples, rules: Mapping[str, ScoringRule]) -> list[Array]:
     """Return anchor and deviation, then E H(θ) and then the epistemic state under each rule."""
     xp = namespace(samples.probs)
-    means = samples.by_blocks(lambda block: [block.anchor + 0.0, block.shift])
+
+    def anchor_and_shift(block: Samples) -> list[Array]:
+        return [
+            block.anchor + 0.0,
+            block.average(difference(xp, block.probs, block.anchor[..., None, :])),
+        ]
+
+    means = samples.by_blocks(anchor_and_shift)
     results = decompose(samples, rules)
     states = [
         rule._state_of_members(xp, samples, results[name].epistemic) for name, rule in rules.items()
@@ -883,24 +1006,25 @@ def _merge(xp: Namespace, rules: list[ScoringRule], first: _Summary, second: _Su
     # μ₂ − μ₁
     step = difference(xp, second.anchor, first.anchor) + (second.deviation - first.deviation)
     lighter = first.anchor_weight < second.anchor_weight
-    swap = lighter[..., None]
-    anchor = xp.where(swap, second.anchor, first.anchor)
+    anchor, deviation = first.anchor, first.deviation + share[..., None] * step
+    if is_recorded(step) or bool(xp.any(lighter)):
+        swap = lighter[..., None]
+        anchor = xp.where(swap, second.anchor, anchor)
+        deviation = xp.where(swap, second.deviation - rest[..., None] * step, deviation)
     merged = _Summary(
         weight=weight,
         anchor_weight=xp.where(lighter, second.anchor_weight, first.anchor_weight),
         anchor=anchor,
-        deviation=xp.where(
-            swap,
-            second.deviation - rest[..., None] * step,
-            first.deviation + share[..., None] * step,
-        ),
+        deviation=deviation,
         aleatoric=(),
         states=(),
     )
     mean, mean_1, mean_2 = merged.mean, first.mean, second.mean
-    # A class that is possible in a set with weight stays possible, so that divergences are finite.
-    is_possible = ((mean_1 > 0) & (rest > 0)[..., None]) | ((mean_2 > 0) & (share > 0)[..., None])
-    mean = xp.where((mean > 0) | ~is_possible, mean, smallest_normal(xp, mean))
+    if not smallest(xp, mean) > 0:
+        # A class that is possible in a set with weight stays possible: divergences are finite.
+        is_possible = (mean_1 > 0) & (rest > 0)[..., None]
+        is_possible = is_possible | ((mean_2 > 0) & (share > 0)[..., None])
+        mean = xp.where((mean > 0) | ~is_possible, mean, smallest_normal(xp, mean))
     return replace(
         merged,
         aleatoric=tuple(

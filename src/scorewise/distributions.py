@@ -6,6 +6,7 @@ the parameters of a Dirichlet. Both have a mean θ̄ and compute expectations ov
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -27,10 +28,10 @@ from scorewise._array import (
     is_traced,
     map_blocks,
     mean_members,
+    minus,
     namespace,
     needs_gradient,
     one_hot,
-    plus,
     side_by_side,
     smallest,
     smallest_normal,
@@ -139,6 +140,7 @@ class Samples(TextInNotebooks):
     weights: Array | None
     stored_as: StoredAs
     classes_: np.ndarray | None
+    least = -math.inf  #: a bound of the probabilities from below, if a check has read it
 
     def __init__(
         self,
@@ -193,7 +195,8 @@ class Samples(TextInNotebooks):
                 starts = (*(rows.start for rows in index), *(0,) * (raw.values.ndim - len(index)))
                 block = raw.block(values, raw.layout.absolute(starts))
             samples = cls._trusted(block.rows(), _rows_of(w, index), stored_as, raw.classes)
-            block.check_rows(samples.probs, samples.sums, samples.off)
+            if block.must_sum_to_one:
+                samples.off, samples.least = block.check_rows(samples.probs, samples.sums)
             return work(samples, *(x[(*index, ...)] for x in rows))
 
         return map_blocks(of_block, raw.values)
@@ -253,7 +256,7 @@ class Samples(TextInNotebooks):
     def _shift_and_deviations(self) -> tuple[Array, Array]:
         from_anchor = difference(namespace(self.probs), self.probs, self.anchor[..., None, :])
         shift = self.average(from_anchor)
-        return shift, plus(from_anchor, -shift[..., None, :])
+        return shift, minus(from_anchor, shift[..., None, :])
 
     @property
     def shift(self) -> Array:
@@ -278,7 +281,7 @@ class Samples(TextInNotebooks):
         """The mean θ̄ = E_Q θ, ``(..., K)``; the members themselves where they are identical."""
         xp = namespace(self.probs)
         mean = self.anchor + self.shift
-        if smallest(xp, mean) > 0:
+        if self.least > 0 or smallest(xp, mean) > 0:
             return mean
         mean = at_least(xp, mean, 0.0)
         # A class that is possible for a weighted member stays possible, so that D(θ̄, θ) is finite.

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import scorewise as sw
-from support import Library, all_rules, by_array, members, softmax
+from support import Library, all_rules, by_array, members, softmax, torch_peak
 
 
 def mixed(n: int, m: int, k: int) -> np.ndarray:
@@ -90,19 +90,6 @@ def numpy_peak(work: Callable[[], object]) -> int:
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     return peak
-
-
-def torch_peak(work: Callable[[], object]) -> int:
-    """The same for torch, from what it allocated and freed."""
-    profiler = pytest.importorskip("torch.profiler")
-    with profiler.profile(
-        activities=[profiler.ProfilerActivity.CPU], profile_memory=True
-    ) as profile:
-        work()
-    events = [e for e in profile.profiler.kineto_results.events() if e.name() == "[memory]"]
-    sizes = [event.nbytes() for event in sorted(events, key=lambda e: e.start_ns())]
-    assert any(sizes)
-    return int(np.cumsum(sizes).max())
 
 
 PEAKS = {"numpy": numpy_peak, "torch": torch_peak}

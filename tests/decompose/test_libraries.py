@@ -1,5 +1,6 @@
 """The core runs on every array library, on its own arrays."""
 
+import importlib
 import tracemalloc
 from collections.abc import Callable
 from typing import Any
@@ -253,6 +254,106 @@ def test_dask_reports_a_bad_row_when_its_block_is_computed():
     d = sw.decompose(da.from_array(probs, chunks=(16, 6, 3)), "log")
     with pytest.raises(sw.InvalidInput, match=r"probs\[37, 2, 1\] is nan"):
         d.epistemic.compute()
+
+
+def as_blocks_of(put: Callable[..., Any], values: np.ndarray, chunks: tuple[int, ...]) -> Any:
+    """A Dask array whose blocks are arrays of another library."""
+    import dask.array as da
+
+    meta = np.empty((0,) * values.ndim, values.dtype)
+    return da.from_array(values, chunks=chunks).map_blocks(put, dtype=values.dtype, meta=meta)
+
+
+def computed_blocks(lazy: Any) -> list[Any]:
+    """The blocks of a Dask array, which are not joined."""
+    return [block.compute(scheduler="synchronous") for block in lazy.to_delayed().ravel()]
+
+
+@pytest.mark.parametrize(("library", "path"), [("torch", "cpu"), ("array_api_strict", "array")])
+@pytest.mark.parametrize("member_chunk", [6, 2])
+def test_each_block_of_a_dask_array_takes_the_path_of_its_own_library(
+    library: str, path: str, member_chunk: int
+):
+    module = importlib.import_module(library)
+    probs, weights = members(50, 6, 3), np.arange(1.0, 7)
+    lazy = as_blocks_of(module.asarray, probs, (16, member_chunk, 3))
+    rules = ["log", "brier", "zero-one", "spherical"]
+    for block in computed_blocks(lazy):
+        assert sw.explain_kernel(block, rules).path == path
+    for options in ({}, {"weights": weights}):
+        expected = sw.decompose(probs, rules, **options)
+        for name, d in sw.decompose(lazy, rules, **options).items():
+            for ours, reference in zip(d, expected[name], strict=True):
+                blocks = computed_blocks(ours)
+                assert all(type(block) is type(module.asarray([1.0])) for block in blocks)
+                joined = np.concatenate([np.asarray(block) for block in blocks])
+                np.testing.assert_allclose(joined, reference, rtol=1e-12, atol=1e-15)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("member_chunk", [20, 5])
+def test_blocks_of_cupy_are_decomposed_on_the_gpu(member_chunk: int, dtype: str):
+    cupy = pytest.importorskip("cupy")
+    if not cupy.cuda.is_available():
+        pytest.skip("no CUDA device")
+    import dask
+    import dask.array as da
+
+    probs = members(3000, 20, 10).astype(dtype)
+    weights = np.arange(1.0, 21).astype(dtype)
+    lazy = da.from_array(cupy.asarray(probs), chunks=(1000, member_chunk, 10), asarray=False)
+    rules = ["log", "brier", "zero-one", "spherical"]
+    tolerance = {"rtol": 1e-4, "atol": 1e-7} if dtype == "float32" else {"rtol": 1e-11}
+    with dask.config.set(scheduler="synchronous"):
+        for block in computed_blocks(lazy):
+            assert type(block) is cupy.ndarray
+            assert sw.explain_kernel(block, rules).path in {"array", "cuda"}
+        for options in ({}, {"weights": weights}, {"weights": cupy.asarray(weights)}):
+            on_host = dict.fromkeys(options, weights)
+            expected = sw.decompose(probs, rules, **on_host)
+            for name, d in sw.decompose(lazy, rules, **options).items():
+                for ours, reference in zip(d, expected[name], strict=True):
+                    assert ours.chunks == ((1000, 1000, 1000),)
+                    assert all(type(block) is cupy.ndarray for block in computed_blocks(ours))
+                    got = ours.compute()
+                    assert type(got) is cupy.ndarray
+                    np.testing.assert_allclose(got.get(), reference, err_msg=name, **tolerance)
+        same = cupy.asarray(np.repeat(probs[:, :1], 20, axis=1))
+        agreeing = da.from_array(same, chunks=(1000, member_chunk, 10), asarray=False)
+        assert (sw.decompose(agreeing, "log").epistemic.compute() == 0).all()
+
+
+@pytest.mark.gpu
+def test_dask_arrays_of_cupy_are_evaluated_and_acquired_from():
+    cupy = pytest.importorskip("cupy")
+    if not cupy.cuda.is_available():
+        pytest.skip("no CUDA device")
+    import dask
+    import dask.array as da
+
+    probs = members(3000, 20, 4)
+    y = probs.mean(1).argmax(-1)
+    y[::7] = (y[::7] + 1) % 4
+    lazy = da.from_array(cupy.asarray(probs), chunks=(1000, 20, 4), asarray=False)
+    on_host = da.from_array(probs, chunks=(1000, 20, 4))
+    quick = {"n_resamples": 200, "progress": False}
+    with dask.config.set(scheduler="synchronous"):
+        expected = sw.evaluate(on_host, y, **quick)
+        for labels in (y, cupy.asarray(y)):
+            evaluation = sw.evaluate(lazy, labels, **quick)
+            assert evaluation.loss == pytest.approx(expected.loss, rel=1e-12)
+            for name, curve in expected.curves.items():
+                assert evaluation.curves[name].aulc == pytest.approx(curve.aulc, rel=1e-9)
+        scores, scores_on_host = (sw.decompose(x, "log").epistemic for x in (lazy, on_host))
+        for method in ("top", "power", "softrank"):
+            rows = sw.acquire(scores, 20, method, random_state=0)
+            expected_rows = sw.acquire(scores_on_host, 20, method, random_state=0)
+            np.testing.assert_array_equal(rows, expected_rows)
+        batch, expected_batch = (
+            sw.acquire_batch(x, 5, "log", random_state=0) for x in (lazy, on_host)
+        )
+        np.testing.assert_array_equal(batch.rows, expected_batch.rows)
 
 
 @pytest.fixture(params=["torch", "cupy"])

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from scorewise.kernels import cpu
+from scorewise.kernels._beta_numbers import two_class_numbers
 from scorewise.kernels.cpu import _chunks, _native
-from scorewise.kernels.cpu._beta_numbers import two_class_numbers
 from scorewise.kernels.cpu._codes import Code, Extra, Kind, Wanted
 
 

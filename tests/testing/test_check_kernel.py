@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import scorewise as sw
+from scorewise.decompose import gradient_by_arrays
 from scorewise.kernels import Extras, Usability, cpu
 
 SPOILERS = {
@@ -634,3 +635,37 @@ def test_the_check_of_a_kernel_calls_everything_that_it_has():
     kernel = SimpleNamespace(MOST_RULES=64, **{name: spy(name) for name in names})
     sw.check_kernel(kernel, ["log", *COSTS], n_trials=5)
     assert called == set(names)
+
+
+def differentiating(spoil):
+    """The CPU kernel with gradients of the array path, changed by a function."""
+
+    def gradient(*arguments):
+        return spoil(gradient_by_arrays(*arguments))
+
+    return like_cpu(supports_gradient=lambda rule: rule.name != "beta:0.5,2", gradient=gradient)
+
+
+WRONG_GRADIENTS = {
+    "off": (lambda g: g * g.dtype.type(1.02), "by the kernel"),
+    "of the other sign": (lambda g: -g, "by the kernel"),
+    "not finite": (lambda g: g * np.inf, "by the kernel"),
+    "noise at zero": (lambda g: g + g.dtype.type(1e-7), "identical|by the kernel"),
+    "of one class": (lambda g: g + (np.arange(g.shape[-1]) == 1) * g.dtype.type(0.01), "by the"),
+    "of another precision": (lambda g: g.astype(np.longdouble), "longdouble|float128"),
+    "of another shape": (lambda g: g[..., :1], "in place of"),
+    "refused": (lambda g: None, "declines"),
+}
+
+
+@pytest.mark.filterwarnings("ignore:invalid value")
+@pytest.mark.parametrize("name", WRONG_GRADIENTS)
+def test_the_check_of_a_kernel_fails_for_each_wrong_gradient(name):
+    spoil, message = WRONG_GRADIENTS[name]
+    with pytest.raises(sw.errors.KernelMismatch, match=message):
+        sw.check_kernel(differentiating(spoil), ["log", "zero-one"], n_trials=60)
+
+
+def test_the_check_of_a_kernel_passes_gradients_that_are_right():
+    rules = ["log", "brier", "zero-one", "spherical", "rps", "tsallis:1.5", *COSTS]
+    sw.check_kernel(differentiating(lambda g: g), rules, n_trials=60)

@@ -9,6 +9,7 @@ from scorewise.decompose._decompose import (
     decompose,
     explain_kernel,
 )
+from scorewise.decompose._gradient import gradient_by_arrays
 from scorewise.decompose._related import label_wise, pairwise_epistemic, reverse_epistemic
 
 __all__ = [
@@ -19,6 +20,7 @@ __all__ = [
     "components_by_arrays",
     "decompose",
     "explain_kernel",
+    "gradient_by_arrays",
     "label_wise",
     "pairwise_epistemic",
     "reverse_epistemic",

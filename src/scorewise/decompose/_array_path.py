@@ -22,6 +22,7 @@ from scorewise._array import (
     has_fixed_shapes,
     ignoring_errors,
     is_recorded,
+    is_small_on_device,
     namespace,
 )
 from scorewise._inputs import InputOptions
@@ -86,16 +87,23 @@ def _components(
     """Return the three components of a rule, of the mean or of predictions q, and the extras."""
     xp = namespace(samples.probs)
     entropies = rule._entropy_by_sum(xp, samples.probs, samples.sums)
-    total, aleatoric = rule._entropy(xp, samples.plain_mean), samples.average(entropies)
+    aleatoric = samples.average(entropies)
+    if is_small_on_device(samples.probs) and not is_recorded(aleatoric):
+        # one formula for all rows, as nothing takes longer than to wait for which of them need it
+        total = None
+    else:
+        total = rule._entropy(xp, samples.plain_mean)
 
     def epistemic_of_mean() -> Array:
+        if total is None:
+            return rule._epistemic(xp, samples)
         return _epistemic(xp, samples, rule, (total, aleatoric), allowed_error(xp, total))
 
     if q is not None:
         epistemic = rule._epistemic_of(xp, samples, q, epistemic_of_mean)
         return [aleatoric + epistemic, aleatoric, epistemic]
     epistemic = epistemic_of_mean()
-    components = [total, aleatoric, epistemic]
+    components = [aleatoric + epistemic if total is None else total, aleatoric, epistemic]
     if extras.reverse:
         components.append(_reverse(xp, samples, rule))
     if extras.jackknife:

@@ -9,14 +9,26 @@ from typing import Any, TypedDict, Unpack, overload
 
 import numpy as np
 
+from scorewise import _validate as validate
 from scorewise import kernels
-from scorewise._array import Array, as_dtype_of, is_compiled, is_dask, is_traced, namespace
+from scorewise._array import (
+    Array,
+    as_dtype_of,
+    in_graph,
+    is_compiled,
+    is_dask,
+    is_traced,
+    leave_graph,
+    namespace,
+    outside_graph,
+)
 from scorewise._inputs import InputOptions
 from scorewise._lazy import at_scale
 from scorewise._members import Members, changed_options
 from scorewise._notebook import display, frame, html
 from scorewise._text import quoted_names
 from scorewise.decompose._array_path import components_by_arrays
+from scorewise.decompose._gradient import components_with_gradient, have_own_gradient, of_values
 from scorewise.decompose._jackknife import check_jackknife
 from scorewise.decompose._predictor import (
     check_without_jackknife,
@@ -234,6 +246,8 @@ def decompose(
         chunks, which need not fit on one machine together: each is accumulated where it is, and
         only accumulators of the size of one member move. ``unbiased``, ``standard_errors`` and
         ``predictor`` need all members of a row in one chunk, which a warning says.
+        Of a torch tensor that requires gradients the results have one, in closed form: those with
+        respect to probabilities are along the simplex, so that only differences within a row count.
     rule : str, ScoringRule, costs (K, A), or several in a list or a mapping
         As for :func:`scorewise.get_rule`. A single rule gives a single result. Several give a dict
         by name (as written, or by the mapping's keys), computed in one pass.
@@ -295,14 +309,39 @@ def decompose(
     >>> distilled = np.array([[0.95, 0.05], [0.6, 0.4]])
     >>> sw.decompose(probs, "brier", predictor=distilled).epistemic.round(4)
     array([0.725, 0.   ])
+
+    Epistemic uncertainty as a training signal:
+
+    >>> import torch
+    >>> logits = torch.tensor([[[2.0, 0.0], [0.0, 2.0]]], requires_grad=True)
+    >>> sw.decompose(logits, "brier", from_logits=True).epistemic.sum().backward()
+    >>> logits.grad
+    tensor([[[ 0.0800, -0.0800],
+             [-0.0800,  0.0800]]])
     """
+    options = InputOptions(member_axis, class_axis, from_logits, normalize, check, class_names)
+    extras = Extras(unbiased, standard_errors)
+    arguments = (predictions, rule, weights, options, extras, predictor)
+    if check and not isinstance(predictions, np.ndarray) and in_graph():
+        # one break of the graph in place of one for each check
+        leave_graph(validate.CHECKS_VALUES)
+        return outside_graph(_decompose, *arguments)
+    return _decompose(*arguments)
+
+
+def _decompose(
+    predictions: Any,
+    rule: RuleLike | Iterable[RuleLike] | Mapping[str, RuleLike],
+    weights: Any,
+    options: InputOptions,
+    extras: Extras,
+    predictor: Any,
+) -> Decomposition | Decompositions:
     if is_single_rule(rule):
         named, rules = None, [get_rule(rule)]
     else:
         named = get_rules(rule)
         rules = list(named.values())
-    options = InputOptions(member_axis, class_axis, from_logits, normalize, check, class_names)
-    extras = Extras(unbiased, standard_errors)
     if predictor is not None:
         check_without_jackknife(extras)
     if isinstance(predictions, Dirichlet):
@@ -314,7 +353,7 @@ def decompose(
         results = [_of_dirichlet(predictions, r, predictor) for r in rules]
     else:
         members = Members.of(predictions, weights, options)
-        results = _of_members(members, rules, extras, predictor, check=check)
+        results = _of_members(members, rules, extras, predictor, check=options.check)
     if named is None:
         return results[0]
     return Decompositions(zip(named, results, strict=True))
@@ -327,11 +366,12 @@ def _of_members(
     members: Members, rules: Sequence[ScoringRule], extras: Extras, predictor: Any, *, check: bool
 ) -> list[Decomposition]:
     rules = members.fit_rules(rules)
-    if extras.jackknife:
+    leaves_out = extras.jackknife
+    if leaves_out:
         check_jackknife(members.raw.values.shape[-2], rules, extras.unbiased)
     per_rule = extras.n_components
     n_results = per_rule * len(rules)
-    if predictor is None and not extras.jackknife and members.have_several_chunks:
+    if predictor is None and not leaves_out and members.have_several_chunks:
         components = at_scale("decompose_members")(members, rules)
     elif predictor is None:
         components = members.compute(
@@ -363,6 +403,16 @@ def _decomposition(components: Sequence[Array]) -> Decomposition:
 
 
 def all_components(members: Members, rules: Sequence[ScoringRule], extras: Extras) -> list[Array]:
+    """Return all components of all rules, with the gradient that torch needs of the members."""
+    if not have_own_gradient(members, extras):
+        return _components(members, rules, extras)
+    is_closed = [rule.losses_are_gradients for rule in rules]
+    closed = list(compress(rules, is_closed))
+    by_formula = components_with_gradient(members, closed, _components) if closed else []
+    return _with_others(by_formula, members, rules, is_closed, extras)
+
+
+def _components(members: Members, rules: Sequence[ScoringRule], extras: Extras) -> list[Array]:
     """Return all components of all rules, by a kernel those that it supports."""
     raw, weights = members.raw, members.weights
     kernel = None if is_compiled(raw.values) else kernels.pick(raw, weights)
@@ -375,13 +425,23 @@ def all_components(members: Members, rules: Sequence[ScoringRule], extras: Extra
     by_kernel = kernel.compute(raw, weights, fused, extras) if fused else None
     if by_kernel is None:
         return components_by_arrays(members, rules, extras)
-    if len(fused) == len(rules):
-        return by_kernel
-    others = [rule for rule, supported in zip(rules, is_supported, strict=True) if not supported]
+    return _with_others(by_kernel, members, rules, is_supported, extras)
+
+
+def _with_others(
+    components: list[Array],
+    members: Members,
+    rules: Sequence[ScoringRule],
+    is_done: Sequence[bool],
+    extras: Extras,
+) -> list[Array]:
+    """Return the components of all rules, from those of the rules that are done."""
+    if all(is_done):
+        return components
+    others = [rule for rule, done in zip(rules, is_done, strict=True) if not done]
     by_arrays = components_by_arrays(members, others, extras)
-    paths = {True: iter(by_kernel), False: iter(by_arrays)}
-    per_rule = extras.n_components
-    return [x for supported in is_supported for x in islice(paths[supported], per_rule)]
+    parts = {True: iter(components), False: iter(by_arrays)}
+    return [x for done in is_done for x in islice(parts[done], extras.n_components)]
 
 
 # -- Dirichlets -----------------------------------------------------------------------------------
@@ -472,7 +532,7 @@ def explain_kernel(
     Returns
     -------
     Explanation
-        ``.path`` is ``"cpu"`` if the fused kernel computes all or some of the rules, or
+        ``.path`` is ``"cpu"`` or ``"cuda"`` if that kernel computes all or some of the rules, or
         ``"array"`` for the array path. ``.reason`` says why, and which rules take the array path
         beside the kernel.
 
@@ -506,15 +566,23 @@ def explain_kernel(
         extras = Extras(predictor=received.values)
     if is_dask(members.raw.values):
         return Explanation("array", "a Dask array is lazy; each of its blocks chooses its own path")
+    own_gradient = have_own_gradient(members, extras)
+    recorded = {name for name, r in zip(named, rules, strict=True) if not r.losses_are_gradients}
+    members = of_values(members) if own_gradient else members
     reasons = []
     for path, answer in kernels.usability(members.raw, members.weights).items():
         reason = answer.reason
         if answer:
             supports = kernels.KERNELS[path].supports
-            others = [n for n, r in zip(named, rules, strict=True) if not supports(r, extras)]
+            others = [
+                name
+                for name, r in zip(named, rules, strict=True)
+                if not supports(r, extras) or (own_gradient and name in recorded)
+            ]
             if not others or len(others) < len(rules):
                 by_arrays = f"; by the array path: {quoted_names(others)}" if others else ""
-                return Explanation(path, reason + by_arrays)
+                gradients = "; gradients in closed form" if own_gradient else ""
+                return Explanation(path, reason + by_arrays + gradients)
             with_extras = " with the jackknife" if extras.jackknife else ""
             with_extras += " with this predictor" if predictor is not None else ""
             reason = f"it does not support {quoted_names(others)}{with_extras}"

@@ -1,10 +1,11 @@
 """Fused kernels: compiled code that decomposes large arrays in a single pass over memory.
 
 Every module of this folder without an underscore is a kernel: it has ``is_usable``, ``supports``
-and ``compute``, as :class:`Kernel` describes, and may have what :class:`AveragingKernel` and
-:class:`AccumulatingKernel` have. The first usable kernel is picked, and computes the rules that it
-supports; the array path does the rest. A kernel repeats formulas of ``rules/`` only because it is
-measured faster; it checks its input in the same pass, and tests compare it with the array path.
+and ``compute``, as :class:`Kernel` describes, and may have what :class:`AveragingKernel`,
+:class:`DifferentiatingKernel` and :class:`AccumulatingKernel` have. The first usable kernel is
+picked, and computes the rules that it supports; the array path does the rest. A kernel repeats
+formulas of ``rules/`` only because it is measured faster; it checks its input in the same pass, and
+tests compare it with the array path.
 """
 
 from __future__ import annotations
@@ -21,11 +22,13 @@ from scorewise.kernels._kernel import (
     AccumulatingKernel,
     AccumulatorState,
     AveragingKernel,
+    DifferentiatingKernel,
     Extras,
     Kernel,
     Usability,
     accumulates,
     averages,
+    differentiates,
 )
 
 __all__ = [
@@ -33,12 +36,14 @@ __all__ = [
     "AccumulatingKernel",
     "AccumulatorState",
     "AveragingKernel",
+    "DifferentiatingKernel",
     "Extras",
     "Kernel",
     "Usability",
     "accumulates",
     "averages",
     "components_by_class",
+    "differentiates",
     "mean",
     "pick",
     "usability",

@@ -91,8 +91,9 @@ class Kernel(Protocol):
     """The functions of a kernel, for members ``(..., M, K)`` as the caller passed them.
 
     A module or any other object may be one. What a kernel need not have is in
-    :class:`AveragingKernel` and :class:`AccumulatingKernel`; without it the array path does that
-    work. Nothing is registered: :func:`averages` and :func:`accumulates` look for the names.
+    :class:`AveragingKernel`, :class:`DifferentiatingKernel` and :class:`AccumulatingKernel`;
+    without it the array path does that work. Nothing is registered: :func:`averages`,
+    :func:`differentiates` and :func:`accumulates` look for the names.
 
     In all methods, ``raw`` are the members ``(..., M, K)``, not checked, and ``weights`` their
     weights ``(M,)`` or ``(..., M)``, or None.
@@ -150,6 +151,40 @@ class AveragingKernel(Kernel, Protocol):
         """
 
 
+class DifferentiatingKernel(Kernel, Protocol):
+    """A kernel that also computes gradients of the components, for torch tensors that need them.
+
+    Examples
+    --------
+    >>> from scorewise.kernels import KERNELS, differentiates
+    >>> differentiates(KERNELS["cpu"])  # whose gradients are computed by arrays
+    False
+    """
+
+    def supports_gradient(self, rule: ScoringRule) -> bool:
+        """Return whether this kernel computes gradients under ``rule``, one that it supports."""
+
+    def gradient(
+        self,
+        raw: RawPredictions,
+        weights: Any,
+        rules: Sequence[ScoringRule],
+        upstream: Sequence[Array | None],
+    ) -> Array | None:
+        """Return the gradient of a scalar with respect to ``raw.values``, an array like it.
+
+        The ``rules`` are those of which ``supports_gradient`` is true. The ``upstream`` are the
+        scalar's derivatives ``(...)`` with respect to total, aleatoric and epistemic uncertainty of
+        each, one after the other, or None where they are 0. Members and ``weights`` were valid when
+        the components were computed, and are not checked again. None if the kernel cannot run.
+
+        With weights w that sum to 1, the gradients of the three with respect to the probabilities
+        θ_m of a member are w_m·ℓ(θ̄, ·), w_m·ℓ(θ_m, ·) and w_m·[ℓ(θ̄, ·) − ℓ(θ_m, ·)], of which only
+        the differences within a row count. The last is exactly 0 where members are identical.
+        Probabilities below the smallest normal number count as that number.
+        """
+
+
 class AccumulatingKernel(Kernel, Protocol):
     """A kernel that also adds members one at a time.
 
@@ -194,6 +229,26 @@ def averages(kernel: Kernel | None) -> TypeGuard[AveragingKernel]:
     (True, False)
     """
     return hasattr(kernel, "mean") and hasattr(kernel, "components_by_class")
+
+
+def differentiates(kernel: Kernel | None) -> TypeGuard[DifferentiatingKernel]:
+    """Return whether a kernel has the functions of :class:`DifferentiatingKernel`.
+
+    Parameters
+    ----------
+    kernel : Kernel or None
+
+    Returns
+    -------
+    bool
+
+    Examples
+    --------
+    >>> from scorewise.kernels import KERNELS, differentiates
+    >>> differentiates(KERNELS["cpu"]), differentiates(None)
+    (False, False)
+    """
+    return hasattr(kernel, "gradient") and hasattr(kernel, "supports_gradient")
 
 
 def accumulates(kernel: Kernel | None) -> TypeGuard[AccumulatingKernel]:

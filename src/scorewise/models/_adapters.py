@@ -337,9 +337,14 @@ def describe_members(model: Any) -> str:
 
 def ways_to_members(model: Any) -> str:
     """Return the ways to get members for a model that has none."""
-    last = _nested(model)[-1]
-    kinds = (kind for kind in _built_in("NO_MEMBERS") if kind.matches(last))
+    innermost = innermost_model(model)
+    kinds = (kind for kind in _built_in("NO_MEMBERS") if kind.matches(innermost))
     return next((kind.ways for kind in kinds), _GENERAL_WAYS)
+
+
+def innermost_model(model: Any) -> Any:
+    """Return the model in pipelines, searches and the like; the model itself if it is in none."""
+    return _nested(model)[-1]
 
 
 def _nested(model: Any) -> list[Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Generator
 from contextlib import closing
 from pathlib import Path
 from typing import Any, overload
@@ -10,7 +11,7 @@ from typing import Any, overload
 import numpy as np
 
 from scorewise import _validate as validate
-from scorewise._array import is_dask_collection
+from scorewise._array import is_dask_collection, is_on_device, rounded_to
 from scorewise._fields import checked_classes
 from scorewise._files import check_not_input
 from scorewise._lazy import at_scale
@@ -21,7 +22,7 @@ from scorewise.accumulate import Accumulator
 from scorewise.distributions import Samples
 from scorewise.models._adapters import known_classes, make_sampler
 from scorewise.models._destinations import check_destination, check_lazy_destination, collect, store
-from scorewise.models._samplers import SamplingOptions, mean_of
+from scorewise.models._samplers import Sampler, SamplingOptions, TensorSampler, mean_of
 
 
 @overload
@@ -115,6 +116,8 @@ def predict_samples(
         complete or absent, even after an error, or an array of NumPy or Zarr.
     into : Accumulator, optional
         Decomposes the members instead of storing them; it gets all of them, or none on an error.
+        Members of a module on a GPU are decomposed there, some rows at a time. Results are in
+        NumPy, or on the GPU if X is a tensor there or the accumulator has members there.
     progress : bool, optional
         Whether to show a progress bar; by default on terminals and in notebooks, for long work.
 
@@ -175,7 +178,7 @@ def predict_samples(
         check_not_input(Path(out), Path(X.filename))
     checks = MemberChecks()
     with (
-        closing(sampler.chunks(X, batch_size)) as chunks,
+        closing(_chunks(sampler, X, batch_size, into)) as chunks,
         bar("predicting", n_rows, progress) as advance,
     ):
         watched = checks.watch(counted(chunks, advance))
@@ -185,12 +188,29 @@ def predict_samples(
             samples.classes_ = checked_classes(known_classes(model), samples.n_classes)
         else:
             samples = into
-            if isinstance(into.dtype, np.dtype):  # the accumulator's precision, not the model's
-                watched = (chunk.astype(into.dtype, copy=False) for chunk in watched)
-            into.update_chunks(watched, sampler.weights, n_instances=n_rows, check=False)
+            is_empty, in_numpy = into.dtype is None, isinstance(into.dtype, np.dtype)
+            if not is_empty:  # the accumulator's precision, not the model's
+                dtype = str(into.dtype).rpartition(".")[2]
+                watched = (rounded_to(chunk, dtype) for chunk in watched)
+            on_host = in_numpy or (is_empty and not is_on_device(X))
+            into.update_chunks(
+                watched, sampler.weights, n_instances=n_rows, check=False, on_host=on_host
+            )
     for problem in checks.problems():
         validate.warn(problem)
     return samples
+
+
+def _chunks(
+    sampler: Sampler, X: Any, batch_size: int | None, into: Accumulator | None
+) -> Generator[Any]:
+    """Yield the chunks of a sampler: on the device of its modules if they are not stored."""
+    if into is None or not isinstance(sampler, TensorSampler):
+        yield from sampler.chunks(X, batch_size)
+        return
+    with closing(sampler.tensors(X, batch_size)) as chunks:
+        for chunk in chunks:
+            yield chunk if is_on_device(chunk) else chunk.numpy()
 
 
 def _predict_collection(

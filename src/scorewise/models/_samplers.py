@@ -12,7 +12,7 @@ from contextlib import closing, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -162,6 +162,14 @@ class Sampler(Protocol):
         chunk; None lets the sampler choose. A member is one function: a row's probabilities do not
         depend on its chunk. A chunk may be overwritten when the next is taken.
         """
+
+
+@runtime_checkable
+class TensorSampler(Sampler, Protocol):
+    """A sampler of torch modules, whose chunks may stay on their device."""
+
+    def tensors(self, X: Any, batch_size: int | None) -> Generator[Any]:
+        """Yield the chunks as ``chunks`` does, as tensors where they are computed."""
 
 
 # -- committees -----------------------------------------------------------------------------------

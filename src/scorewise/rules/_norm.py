@@ -23,6 +23,8 @@ from scorewise._array import (
     has_fixed_shapes,
     index_of,
     is_recorded,
+    is_small_on_device,
+    minus,
     plus,
     smallest,
     smallest_normal,
@@ -46,6 +48,8 @@ class _NormRule(RuleBySum):
         self, xp: Namespace, p: Array, total: Array, norm: Array, accurate: Callable[..., Array]
     ) -> Array:
         """Return S − ‖p‖; of confident members by the formula ``accurate(xp, p, total, norm)``."""
+        if is_small_on_device(p) and not is_recorded(p):
+            return accurate(xp, p, total, norm)
         missing = total - norm
         if smallest(xp, missing) > _CONFIDENT:
             return missing
@@ -64,13 +68,14 @@ class _NormRule(RuleBySum):
         height of q, D = ‖p‖ − ‖q‖ is (Σp^n − Σq^n)/Σ_j ‖q‖^{n−1−j}·‖p‖^j, with a numerator that is
         the height of p above that tangent.
         """
-        slope = q ** (n - 1)
+        slope = q if n == 2 else q ** (n - 1)
         powers = dot(xp, q, slope)
         parallel = dot(xp, d, slope) / powers
-        rest = plus(q * -parallel[..., None], d)
         if n == 2:
+            rest = minus(q * parallel[..., None], d)
             excess = dot(xp, rest, rest)
         else:
+            rest = plus(q * -parallel[..., None], d)
             excess = (n - 1) * xp.sum(power_excess(xp, p - rest, p, rest, n), axis=-1)
         start = at_least(xp, 1 + parallel, 0.0) * powers ** (1 / n)
         end = (start**n + excess) ** (1 / n)
@@ -120,6 +125,16 @@ class Spherical(_NormRule):
             return sum_products(xp, total[..., None] - p, p) / (norm + total)
 
         return self._without_norm(xp, p, total, xp.sqrt(dot(xp, p, p)), accurate)
+
+    def _entropy_gradient(self, xp: Namespace, p: Array) -> Array:
+        return p / -xp.sqrt(dot(xp, p, p))[..., None]
+
+    def _gradient_change(self, xp: Namespace, q: Array, p: Array, d: Array) -> Array:
+        # p/‖p‖ − q/‖q‖ = [d − q·(‖p‖ − ‖q‖)/‖q‖]/‖p‖, and ‖p‖² − ‖q‖² = ⟨d, p + q⟩
+        of_p, of_q = xp.sqrt(dot(xp, p, p)), xp.sqrt(dot(xp, q, q))
+        longer = (dot(xp, d, p) + xp.sum(d * q, axis=-1)) / (of_p + of_q)
+        change = plus(q * -(longer / of_q)[..., None], d)
+        return times(change, 1 / of_p[..., None])
 
     def _divergence(self, xp: Namespace, q: Array, p: Array, d: Array) -> Array:
         return self._divergence_by_factors(xp, q, p, d, 2)

@@ -122,6 +122,9 @@ class Quadratic(_QuadraticRule):
     ) -> Array:
         return float(np.abs(self.matrix).max()) * (unit + 4 * off)
 
+    def _gradient_change(self, xp: Namespace, q: Array, p: Array, d: Array) -> Array:
+        return -matmul(xp, d, as_dtype_of(xp, self._distances, d))  # 2Ad, as d sums to 0
+
     def _divergence(self, xp: Namespace, q: Array, p: Array, d: Array) -> Array:
         return xp.sum(matmul(xp, d, as_dtype_of(xp, self._root, d)) ** 2, axis=-1)
 
@@ -163,6 +166,10 @@ class RankedProbability(_QuadraticRule):
     ) -> Array:
         # rounding errors of cumulative sums grow with the number of classes
         return (1 + total) * (math.sqrt(mean.shape[-1]) * unit + 4 * off)
+
+    def _gradient_change(self, xp: Namespace, q: Array, p: Array, d: Array) -> Array:
+        steps = cumulative_sum(xp, d)
+        return 2 * (steps - cumulative_sum(xp, steps))  # −2 Σ_{j<k} F_j(d)
 
     def _divergence(self, xp: Namespace, q: Array, p: Array, d: Array) -> Array:
         return xp.sum(cumulative_sum(xp, d)[..., :-1] ** 2, axis=-1)

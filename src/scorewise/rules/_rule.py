@@ -145,6 +145,9 @@ class ScoringRule(abc.ABC):
     runs_on_any_library: ClassVar[bool] = True
     """Whether the formulas run on arrays of any library, so that values may be moved to another."""
 
+    losses_are_gradients: ClassVar[bool] = True
+    """Whether losses are the gradient of H along the simplex, as those of every proper rule are."""
+
     # -- identity ---------------------------------------------------------------------------------
 
     def _parameters(self) -> tuple[Any, ...]:
@@ -220,6 +223,15 @@ class ScoringRule(abc.ABC):
     def _entropy_by_sum(self, xp: Namespace, p: Array, total: Array) -> Array:
         """Return H(p) of rows whose sums S are known; see :class:`RuleBySum`."""
         return self._entropy(xp, p)
+
+    def _entropy_gradient(self, xp: Namespace, p: Array) -> Array:
+        """Return ∇H(p) along the simplex for p > 0, ``(..., K)``, up to a constant of each row."""
+        return self._losses(xp, p)
+
+    def _gradient_change(self, xp: Namespace, q: Array, p: Array, d: Array) -> Array:
+        """Return ∇H(q) − ∇H(p) likewise, with d = p − q: exactly 0 in rows where d is 0."""
+        change = self._entropy_gradient(xp, q) - self._entropy_gradient(xp, p)
+        return xp.where(xp.sum(xp.abs(d), axis=-1, keepdims=True) == 0, 0.0, change)
 
     def _epistemic(self, xp: Namespace, samples: Samples) -> Array:
         """Return EU = E_Q D(θ̄, θ), ``(...)``."""
@@ -619,6 +631,10 @@ class DecisionRule(ScoringRule):
     @abc.abstractmethod
     def _least_regret(self, xp: Namespace, mean_regret: Array) -> Array:
         """Return EU from regrets averaged over members, ``(..., R)`` to ``(...)``."""
+
+    def _gradient_change(self, xp: Namespace, q: Array, p: Array, d: Array) -> Array:
+        # A decision has the same losses for all p, so this is exactly 0 where decisions agree.
+        return self._entropy_gradient(xp, q) - self._entropy_gradient(xp, p)
 
     def _epistemic(self, xp: Namespace, samples: Samples) -> Array:
         return self._least_regret(xp, samples.average(self._regret(xp, samples.probs)))

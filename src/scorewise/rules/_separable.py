@@ -24,6 +24,7 @@ from scorewise._array import (
     plus,
     smallest_normal,
     sum_products,
+    sum_times_log,
     times,
     where_above,
 )
@@ -32,6 +33,7 @@ from scorewise._numerics import (
     digamma_rise,
     log_gamma_drop,
     log_gamma_rise,
+    log_ratio,
     neg_log,
     power,
     power_deficit,
@@ -94,8 +96,7 @@ class Log(RuleBySum):
 
     def _entropy_by_sum(self, xp: Namespace, p: Array, total: Array) -> Array:
         # −Σ p log(p/S)
-        negative = sum_products(xp, xp.log(p + smallest_normal(xp, p)), p)
-        return at_least(xp, total * xp.log(total) - negative, 0.0)
+        return at_least(xp, total * xp.log(total) - sum_times_log(xp, p), 0.0)
 
     def _difference_error(
         self, xp: Namespace, mean: Array, total: Array, unit: float, off: float
@@ -104,6 +105,12 @@ class Log(RuleBySum):
 
     def _divergence(self, xp: Namespace, q: Array, p: Array, d: Array) -> Array:
         return xp.sum(relative_entropy(xp, q, p, d), axis=-1)
+
+    def _entropy_gradient(self, xp: Namespace, p: Array) -> Array:
+        return -xp.log(p)
+
+    def _gradient_change(self, xp: Namespace, q: Array, p: Array, d: Array) -> Array:
+        return log_ratio(xp, q, p, d)
 
     def _dirichlet_total(self, xp: Namespace, q: Dirichlet) -> Array:
         return xp.sum(q.mean * q.surprise, axis=-1)
@@ -156,6 +163,12 @@ class Brier(RuleBySum):
 
     def _divergence(self, xp: Namespace, q: Array, p: Array, d: Array) -> Array:
         return dot(xp, d, d)
+
+    def _entropy_gradient(self, xp: Namespace, p: Array) -> Array:
+        return -2 * p
+
+    def _gradient_change(self, xp: Namespace, q: Array, p: Array, d: Array) -> Array:
+        return 2 * d
 
     def _epistemic(self, xp: Namespace, samples: Samples) -> Array:
         d = samples.deviations
@@ -224,6 +237,17 @@ class Tsallis(RuleBySum):
 
     def _divergence(self, xp: Namespace, q: Array, p: Array, d: Array) -> Array:
         return xp.sum(power_excess(xp, q, p, d, self.beta), axis=-1)
+
+    def _entropy_gradient(self, xp: Namespace, p: Array) -> Array:
+        return p ** (self.beta - 1) * (self.beta / (1 - self.beta))
+
+    def _gradient_change(self, xp: Namespace, q: Array, p: Array, d: Array) -> Array:
+        # β/(β − 1) times p^{β−1} − q^{β−1}, whose digits are in the exponent where it is small
+        rate = self.beta - 1
+        exponent, slope = times(log_ratio(xp, q, p, d), rate), q**rate
+        near = xp.abs(exponent) < 1
+        close = xp.expm1(xp.where(near, exponent, 0.0)) * slope
+        return xp.where(near, close, p**rate - slope) * (self.beta / rate)
 
     def _dirichlet_total(self, xp: Namespace, q: Dirichlet) -> Array:
         return tsallis_total(xp, q, self.beta)
@@ -298,6 +322,12 @@ class WeightedLog(RuleBySum):
     def _divergence(self, xp: Namespace, q: Array, p: Array, d: Array) -> Array:
         w = as_dtype_of(xp, self.weights, p)
         return xp.sum(w * relative_entropy(xp, q, p, d), axis=-1)
+
+    def _entropy_gradient(self, xp: Namespace, p: Array) -> Array:
+        return -(xp.log(p) + 1) * as_dtype_of(xp, self.weights, p)
+
+    def _gradient_change(self, xp: Namespace, q: Array, p: Array, d: Array) -> Array:
+        return log_ratio(xp, q, p, d) * as_dtype_of(xp, self.weights, p)
 
     def _dirichlet_total(self, xp: Namespace, q: Dirichlet) -> Array:
         return xp.sum(as_dtype_of(xp, self.weights, q.alpha) * q.mean * q.surprise, axis=-1)

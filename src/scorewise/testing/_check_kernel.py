@@ -14,12 +14,13 @@ from scorewise._members import Members
 from scorewise.decompose import COMPONENTS, components_by_arrays
 from scorewise.distributions import Samples
 from scorewise.errors import InvalidInput, KernelMismatch
-from scorewise.kernels import Extras, Kernel, Usability, accumulates, averages
+from scorewise.kernels import Extras, Kernel, Usability, accumulates, averages, differentiates
 from scorewise.rules import DEFAULT_RULES, DecisionRule, RuleLike, ScoringRule, get_rule
 from scorewise.rules.structures import Separable
 from scorewise.testing._check_accumulator import check_accumulator
 from scorewise.testing._check_actions import check_actions
 from scorewise.testing._check_averages import check_averages, check_averages_of_invalid
+from scorewise.testing._check_gradient import check_gradient
 from scorewise.testing._check_predictor import check_predictor
 from scorewise.testing._kernel_cases import (
     ALLOWED,
@@ -61,7 +62,7 @@ def check_kernel(
     the epistemic component of identical members must be exactly 0. So must the extras that the
     kernel supports, the jackknife and reverse divergences, of which one is drawn for each array;
     the corrected epistemic component may not be below the plain one. So must what the kernel has
-    besides: the risk of a predictor, cheapest actions, means, components by class, and
+    besides: the risk of a predictor, cheapest actions, means, components by class, gradients, and
     accumulators, to which the members are added one by one. Then an entry is made invalid, which
     the kernel must detect. Arrays that the kernel declines are skipped, unless it declines them
     only because they are small.
@@ -70,8 +71,8 @@ def check_kernel(
     ----------
     kernel : Kernel
         A module or object with ``is_usable``, ``supports`` and ``compute``, as in
-        ``scorewise.kernels``; perhaps also with what ``AveragingKernel`` and
-        ``AccumulatingKernel`` have.
+        ``scorewise.kernels``; perhaps also with what ``AveragingKernel``,
+        ``DifferentiatingKernel`` and ``AccumulatingKernel`` have.
     rules : iterable of str, ScoringRule or functions
         The rules that the kernel supports. A function returns a rule for a number of classes, such
         as a cost matrix. A rule that does not fit the number of classes of an array is left out
@@ -96,7 +97,7 @@ def check_kernel(
     untried = set(makers)
     n_trials = validate.whole(n_trials, "n_trials", at_least=1)
     rng = np.random.default_rng(validate.whole(random_state, "random_state", at_least=0))
-    rng_of_lists, rng_of_accumulators, rng_of_predictors = rng.spawn(3)
+    rng_of_lists, rng_of_accumulators, rng_of_predictors, rng_of_gradients = rng.spawn(4)
     answers = []
     for _ in range(n_trials):
         case = draw(rng)
@@ -116,6 +117,8 @@ def check_kernel(
             check_actions(kernel, some, case)
             if averages(kernel):
                 check_averages(kernel, case)
+            if differentiates(kernel):
+                check_gradient(kernel, some, case, rng_of_gradients)
             if accumulates(kernel) and case.array.size <= _LARGE:
                 check_accumulator(kernel, some, case, rng_of_accumulators)
             _check_invalid_is_detected(kernel, some, case, rng)

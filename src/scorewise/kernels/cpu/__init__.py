@@ -30,9 +30,9 @@ from scorewise._array import (
 from scorewise._inputs import RawPredictions
 from scorewise._threads import get_num_threads, run_in_threads
 from scorewise.errors import InvalidInput
+from scorewise.kernels._beta_numbers import two_class_numbers
 from scorewise.kernels._kernel import Extras, Usability
 from scorewise.kernels.cpu._accumulator_state import State
-from scorewise.kernels.cpu._beta_numbers import two_class_numbers
 from scorewise.kernels.cpu._chunks import chunks
 from scorewise.kernels.cpu._codes import Code, Extra, NativeRule, kind_and_tolerance
 from scorewise.rules import ScoringRule

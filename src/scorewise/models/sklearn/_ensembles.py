@@ -50,8 +50,10 @@ def _member(model: Any, position: str) -> Member:
             return Member(name, partial(mean_of, make_sampler(model, SamplingOptions())))
         if not hasattr(model, "fit"):
             raise InvalidInput(
-                f"{name} is not a classifier; a list must hold fitted classifiers only, or torch "
-                "modules only (for state dicts see scorewise.DeepEnsemble.from_state_dicts)"
+                f"{name} is not a classifier, as it has no predict_proba; a list must hold fitted "
+                "classifiers only, native boosters only (booster_ or get_booster() of a boosted "
+                "classifier is its own), or torch modules only (for state dicts see "
+                "scorewise.DeepEnsemble.from_state_dicts)"
             )
     check_fitted(model, name)
     check_gives_probabilities(model, name)

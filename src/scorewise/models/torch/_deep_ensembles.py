@@ -42,6 +42,7 @@ from scorewise.models.torch._row_batches import (
     check_labels,
     count_rows,
     few_rows,
+    in_host_memory,
     inputs_and_labels,
     length,
     stream,
@@ -425,6 +426,10 @@ class NetworksSampler:
 
     def chunks(self, X: Any, batch_size: int | None) -> Generator[np.ndarray]:
         """Yield all members' probabilities ``(n, M, K)`` of consecutive rows."""
+        return in_host_memory(self.tensors(X, batch_size))
+
+    def tensors(self, X: Any, batch_size: int | None) -> Generator[Tensor]:
+        """Yield the chunks where they are computed."""
         with evaluation_mode(self._modules, self._requested_device) as self._device:
             yield from stream(X, self._draw, self._modules[0], self._device, batch_size)
             self._reader.finish()

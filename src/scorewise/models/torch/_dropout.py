@@ -29,6 +29,7 @@ from scorewise.models.torch._row_batches import (
     count_rows,
     distinct_rows,
     few_rows,
+    in_host_memory,
     length,
     stream,
 )
@@ -152,6 +153,10 @@ class DropoutSampler:
 
     def chunks(self, X: Any, batch_size: int | None) -> Generator[np.ndarray]:
         """Yield all draws' probabilities ``(n, M, K)`` of consecutive rows."""
+        return in_host_memory(self.tensors(X, batch_size))
+
+    def tensors(self, X: Any, batch_size: int | None) -> Generator[Tensor]:
+        """Yield the chunks where they are computed."""
         with (
             evaluation_mode([self._module], self._requested_device) as self._device,
             self._masks.attached(),

@@ -13,7 +13,7 @@ from scorewise._progress import bar, counted
 from scorewise.distributions import Dirichlet
 from scorewise.errors import InvalidInput, Remedy
 from scorewise.models.torch._networks import call_module, check_rows, evaluation_mode, widened
-from scorewise.models.torch._row_batches import Batch, count_rows, length, stream
+from scorewise.models.torch._row_batches import Batch, count_rows, in_host_memory, length, stream
 
 _OUTPUTS = ("alpha", "evidence", "log-alpha")
 
@@ -76,7 +76,7 @@ def predict_dirichlet(
             return _alpha(values, output, name, first_row)
 
         with (
-            closing(stream(X, draw, model, home, batch_size)) as chunks,
+            closing(in_host_memory(stream(X, draw, model, home, batch_size))) as chunks,
             bar("predicting", count_rows(X), progress) as advance,
         ):
             return Dirichlet(np.concatenate(list(counted(chunks, advance))))

@@ -31,6 +31,7 @@ from scorewise.models.torch._row_batches import (
     check_labels,
     count_rows,
     few_rows,
+    in_host_memory,
     inputs_and_labels,
     length,
     move,
@@ -231,6 +232,10 @@ class LaplaceSampler:
 
     def chunks(self, X: Any, batch_size: int | None) -> Generator[np.ndarray]:
         """Yield all draws' probabilities ``(n, M, K)`` of consecutive rows."""
+        return in_host_memory(self.tensors(X, batch_size))
+
+    def tensors(self, X: Any, batch_size: int | None) -> Generator[Tensor]:
+        """Yield the chunks where they are computed."""
         random = torch.Generator(self._device).manual_seed(self._seed % 2**63)
         with evaluation_mode([self._laplace.model], self._device):
             logits = self._functions(random)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Collection, Generator, Iterator, Mapping
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, closing, suppress
 from typing import Any
 
 import numpy as np
@@ -214,12 +214,19 @@ def move(batch: Batch, device: torch.device, dtypes: Collection[torch.dtype]) ->
 # -- streaming ------------------------------------------------------------------------------------
 
 
+def in_host_memory(chunks: Generator[Tensor]) -> Generator[np.ndarray]:
+    """Yield the chunks as NumPy arrays."""
+    with closing(chunks):
+        for chunk in chunks:
+            yield chunk.cpu().numpy()
+
+
 def stream(
     X: Any, draw: Draw, module: nn.Module, device: torch.device, batch_size: int | None
-) -> Generator[np.ndarray]:
+) -> Generator[Tensor]:
     """Yield samples ``(n, M, K)`` of consecutive rows, in batches that fit in memory.
 
-    If memory still runs out, batches are halved.
+    They are where they were computed. If memory still runs out, batches are halved.
     """
     max_rows, first = 0, number_of_first_row()
     for batch in batches(X):
@@ -229,7 +236,7 @@ def stream(
             max_rows = batch_size or _rows_that_fit(draw, batch, module, device)
         if n == 0:
             with torch.inference_mode():
-                yield draw(batch, first).cpu().numpy()
+                yield draw(batch, first)
         while start < n:
             try:
                 with torch.inference_mode():
@@ -240,7 +247,7 @@ def stream(
                 max_rows //= 2
                 torch.cuda.empty_cache()
                 continue
-            yield drawn.cpu().numpy()
+            yield drawn
             start, first = start + len(drawn), first + len(drawn)
 
 

@@ -1,6 +1,6 @@
 // The beta family: two classes, H'' = −c^(a − 1)·(1 − c)^(b − 1) in the probability c of class 1.
 //
-// With c the probability of one class, H = L·c − φ(c); kernels/cpu/_beta_numbers.py makes the polynomials
+// With c the probability of one class, H = L·c − φ(c); kernels/_beta_numbers.py makes the polynomials
 // of which φ and φ' consist, and explains them and for which predictions c is of which class. D(q, p) is
 // an integral of which no part is negative where p and q are near, and a difference of values of φ elsewhere.
 #pragma once

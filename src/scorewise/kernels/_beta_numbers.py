@@ -1,4 +1,4 @@
-"""The beta family as the kernel reads it: numbers that are computed once for each pair (a, b).
+"""The beta family as kernels read it: numbers that are computed once for each pair (a, b).
 
 Where class 1 has less than a certain probability, c is that, else that of class 0. With α the
 parameter of its class and β that of the other, the entropy is H = L·c − φ(c), where
@@ -33,7 +33,7 @@ _MIDDLES = 0.5, 0.3, 0.2, 0.15, 0.1  # least probabilities at which sides change
 
 @lru_cache(maxsize=64)
 def two_class_numbers(a: float, b: float) -> np.ndarray | None:
-    """Return what native/two_class.hpp calls the numbers of a rule; None for extreme parameters."""
+    """Return what kernels call the numbers of a rule; None for extreme parameters."""
     if not (min(a, b) >= _SMALLEST and max(a, b) <= _LARGEST):
         return None
     middles = (min(max((a + 1) / (a + b + 2), least), 1 - least) for least in _MIDDLES)

@@ -1,0 +1,240 @@
+// Rows: predictions, each in shared memory for some lanes of a warp, or in the registers of one lane.
+#pragma once
+
+#include "functions.cuh"
+
+constexpr unsigned ALL_LANES = 0xffffffff;
+
+template <int LANES> INLINE float across_sum(float x) {
+#pragma unroll
+    for (int step = 1; step < LANES; step *= 2) x += __shfl_xor_sync(ALL_LANES, x, step);
+    return x;
+}
+template <int LANES> INLINE double across_sum(double x) {
+#pragma unroll
+    for (int step = 1; step < LANES; step *= 2) x += __shfl_xor_sync(ALL_LANES, x, step);
+    return x;
+}
+template <int LANES> INLINE float across_max(float x) {
+#pragma unroll
+    for (int step = 1; step < LANES; step *= 2) x = larger(x, __shfl_xor_sync(ALL_LANES, x, step));
+    return x;
+}
+template <int LANES> INLINE float across_min(float x) {
+#pragma unroll
+    for (int step = 1; step < LANES; step *= 2) x = smaller(x, __shfl_xor_sync(ALL_LANES, x, step));
+    return x;
+}
+
+// Whether something is true in a lane of those that call this together.
+template <int LANES> INLINE bool any_of(bool x) { return LANES == 1 ? x : __any_sync(ALL_LANES, x); }
+
+// Four sums side by side: rounding errors of one long sum would add up, and it would wait for itself. They start
+// from −0, which compilers may leave out.
+struct Sum {
+    float at[4] = {-0.f, -0.f, -0.f, -0.f};
+
+    INLINE float value() const { return (at[0] + at[1]) + (at[2] + at[3]); }
+};
+
+// What both kinds of rows have. A row `R` has pieces of `PIECE` classes, which are taken in turns by `LANES`
+// neighbouring lanes; all lanes of a warp must call its functions together. Its `pieces` calls `use` with a
+// piece, that of another row, the first class, a number that differs between neighbours, and whether it is one.
+template <class R> struct RowOf {
+    // Call `use` with each number, that of another row, its class, and one of 0 to 3, which differs between neighbours.
+    template <class Use> INLINE void each_with(const R &other, Use use) const {
+        self().pieces(other, [&](const auto &own, const auto &others, int first, int place, bool is_piece) {
+            if (!is_piece) return;
+#pragma unroll
+            for (int i = 0; i < R::PIECE; i++) use(own.at[i], others.at[i], first + i, (place * R::PIECE + i) % 4);
+        });
+    }
+    template <class Use> INLINE void each(Use use) const {
+        each_with(self(), [&](float p, float, int k, int i) { use(p, k, i); });
+    }
+    template <class Use> INLINE void change(Use use) {
+        self().change_with(self(), [&](float x, float, int k, int i) { return use(x, k, i); });
+    }
+    // The sum of what `term` returns for each number, that of another row, and its class.
+    template <class Term> INLINE float sum_with(const R &other, Term term) const {
+        Sum sum;
+        each_with(other, [&](float p, float q, int k, int i) { sum.at[i] += term(p, q, k); });
+        return across_sum<R::LANES>(sum.value());
+    }
+    INLINE float top() const {
+        float top = -infinite();
+        each([&](float p, int, int) { top = larger(top, p); });
+        return across_max<R::LANES>(top);
+    }
+
+  private:
+    INLINE const R &self() const { return static_cast<const R &>(*this); }
+    INLINE R &self() { return static_cast<R &>(*this); }
+};
+
+template <int N> struct alignas(4 * N) Piece {
+    float at[N];
+};
+
+// A row in shared memory.
+template <int N> struct SharedRow : RowOf<SharedRow<N>> {
+    static constexpr int LANES = N, PIECE = N_CLASSES % 4 == 0 ? 4 : N_CLASSES % 2 == 0 ? 2 : 1;
+    static constexpr int N_PIECES = N_CLASSES / PIECE, FULL_STEPS = N_PIECES / N;  // that all lanes have
+    float *numbers;
+    int lane;  // from 0 to N − 1
+
+    INLINE SharedRow() {}
+    INLINE SharedRow(float *numbers, int lane) : numbers(numbers), lane(lane) {}
+
+    template <class Use> INLINE void pieces(const SharedRow &other, Use use) const {
+        const Piece<PIECE> *start = all(), *others = other.all();
+#pragma unroll (FULL_STEPS <= 8 ? FULL_STEPS : 4)
+        for (int step = 0; step < FULL_STEPS; step++) {
+            const int place = step * N + lane;
+            use(start[place], others[place], place * PIECE, step, true);
+        }
+        if (FULL_STEPS * N < N_PIECES) {
+            const bool is_piece = FULL_STEPS * N + lane < N_PIECES;
+            const int place = is_piece ? FULL_STEPS * N + lane : 0;
+            use(start[place], others[place], place * PIECE, FULL_STEPS, is_piece);
+        }
+    }
+    // Call `use` as `each_with` does; the numbers become what it returns.
+    template <class Use> INLINE void change_with(const SharedRow &other, Use use) const {
+#pragma unroll (FULL_STEPS <= 8 ? FULL_STEPS : 4)
+        for (int step = 0; step < FULL_STEPS; step++) change_piece(other, step * N + lane, use);
+        if (FULL_STEPS * N + lane < N_PIECES) change_piece(other, FULL_STEPS * N + lane, use);
+    }
+
+    // Call `use` with each number and those of three other rows; the numbers become what it returns.
+    template <class Use> INLINE void change_with(const SharedRow &a, const SharedRow &b, const SharedRow &c, Use use) const {
+#pragma unroll 4
+        for (int place = lane; place < N_PIECES; place += N) {
+            Piece<PIECE> changed = all()[place];
+            const Piece<PIECE> x = a.all()[place], y = b.all()[place], z = c.all()[place];
+#pragma unroll
+            for (int i = 0; i < PIECE; i++) changed.at[i] = use(changed.at[i], x.at[i], y.at[i], z.at[i]);
+            all()[place] = changed;
+        }
+    }
+    template <class Term> INLINE float sum_with(const SharedRow &a, const SharedRow &b, const SharedRow &c, Term term) const {
+        Sum sum;
+#pragma unroll 4
+        for (int place = lane; place < N_PIECES; place += N) {
+            const Piece<PIECE> p = all()[place], x = a.all()[place], y = b.all()[place], z = c.all()[place];
+#pragma unroll
+            for (int i = 0; i < PIECE; i++) sum.at[i] += term(p.at[i], x.at[i], y.at[i], z.at[i]);
+        }
+        return across_sum<N>(sum.value());
+    }
+    using RowOf<SharedRow<N>>::sum_with;
+
+  private:
+    template <class Use> INLINE void change_piece(const SharedRow &other, int place, Use use) const {
+        Piece<PIECE> changed = all()[place];
+        const Piece<PIECE> others = other.all()[place];
+#pragma unroll
+        for (int i = 0; i < PIECE; i++) changed.at[i] = use(changed.at[i], others.at[i], place * PIECE + i, i);
+        all()[place] = changed;
+    }
+    INLINE Piece<PIECE> *all() const { return reinterpret_cast<Piece<PIECE> *>(numbers); }
+};
+
+// A row in registers, of pieces that are read at once.
+#if CLASS_LANES
+struct OwnRow : RowOf<OwnRow> {
+    static constexpr int LANES = CLASS_LANES, PIECE = READ;
+    static constexpr int N_PIECES = N_CLASSES / PIECE, STEPS = (N_PIECES + LANES - 1) / LANES;
+    float numbers[STEPS * PIECE] = {};  // 0 beyond the last class
+
+    template <class Use> INLINE void pieces(const OwnRow &other, Use use) const {
+        const int lane = threadIdx.x % LANES;
+#pragma unroll
+        for (int step = 0; step < STEPS; step++) {
+            const int place = step * LANES + lane;
+            const bool is_piece = (step + 1) * LANES <= N_PIECES || place < N_PIECES;
+            use(reinterpret_cast<const Numbers &>(numbers[step * PIECE]), reinterpret_cast<const Numbers &>(other.numbers[step * PIECE]),
+                place * PIECE, step, is_piece);
+        }
+    }
+    template <class Use> INLINE void change_with(const OwnRow &other, Use use) {
+        const int lane = threadIdx.x % LANES;
+#pragma unroll
+        for (int step = 0; step < STEPS; step++) {
+            const int place = step * LANES + lane;
+            if ((step + 1) * LANES > N_PIECES && place >= N_PIECES) continue;
+#pragma unroll
+            for (int i = step * PIECE; i < (step + 1) * PIECE; i++)
+                numbers[i] = use(numbers[i], other.numbers[i], place * PIECE + i % PIECE, i % 4);
+        }
+    }
+
+    template <class Use> INLINE void change_with(const OwnRow &a, const OwnRow &b, const OwnRow &c, Use use) {
+#pragma unroll
+        for (int i = 0; i < STEPS * PIECE; i++) numbers[i] = use(numbers[i], a.numbers[i], b.numbers[i], c.numbers[i]);
+    }
+    template <class Term> INLINE float sum_with(const OwnRow &a, const OwnRow &b, const OwnRow &c, Term term) const {
+        const int lane = threadIdx.x % LANES;
+        Sum sum;
+#pragma unroll
+        for (int i = 0; i < STEPS * PIECE; i++) {
+            const int step = i / PIECE;
+            if ((step + 1) * LANES > N_PIECES && step * LANES + lane >= N_PIECES) continue;
+            sum.at[i % 4] += term(numbers[i], a.numbers[i], b.numbers[i], c.numbers[i]);
+        }
+        return across_sum<LANES>(sum.value());
+    }
+    using RowOf<OwnRow>::sum_with;
+
+  private:
+    struct Numbers {
+        float at[PIECE];
+    };
+};
+#endif
+
+// How far a sum is from 1, as the bits of a float, which are in order: those of NaN are the largest.
+using Off = unsigned;
+INLINE Off distance(float beyond) { return __float_as_uint(fabsf(beyond)); }
+INLINE Off distance(float beyond, bool is_bad) { return is_bad ? ~0u : distance(beyond); }
+INLINE Off further(Off a, Off b) { return a > b ? a : b; }
+
+// The sum of a prediction, its largest number, and whether one is negative.
+struct Shape {
+    float total, top;
+    bool is_bad;
+};
+template <class Row> INLINE Shape shape_of(const Row &p) {
+    Sum total;
+    float top = 0, least = 0;
+    p.each([&](float x, int, int i) {
+        total.at[i] += x;
+        top = larger(top, x);
+        least = smaller(least, x);
+    });
+    const float sum = across_sum<Row::LANES>(total.value());
+    return {sum, across_max<Row::LANES>(top), across_min<Row::LANES>(least) < 0};
+}
+
+// Make a row sum to 1 that need not; false if it cannot.
+template <class Row> INLINE bool prepare(Row &row) {
+    if (KIND == LOGITS) {
+        const float shift = -LOG2_E * row.top();  // rounding it changes all classes by one factor
+        Sum sum;
+        row.change([&](float x, int, int i) {
+            const float e = exp2_of(fmaf(LOG2_E, x, shift));
+            sum.at[i] += e;
+            return e;
+        });
+        const float total = across_sum<Row::LANES>(sum.value()), share = ratio(1, total);
+        row.change([&](float e, int, int) { return e * share; });
+        return total < infinite();
+    }
+    if (KIND == MASSES) {
+        const Shape shape = shape_of(row);
+        const float share = ratio(1, shape.total);
+        row.change([&](float x, int, int) { return x * share; });
+        return !shape.is_bad && shape.total > 0 && share > 0 && share < infinite();
+    }
+    return true;
+}
