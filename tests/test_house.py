@@ -33,6 +33,7 @@ PRIVATE_NAMES = {
     "tests/kernels/test_cpu_accumulate.py": "interrupts an update between two of its parts",
     "tests/kernels/test_cuda_calls.py": "puts something else in the place of a GPU",
     "tests/kernels/test_cuda.py": KERNEL,
+    "tests/kernels/test_cuda_compiles.py": KERNEL,
     "tests/kernels/test_extras.py": KERNEL,
     "tests/kernels/test_functions.py": "compiles functions for each instruction set",
     "tests/kernels/test_native.py": "the extension must be there, and the array path would hide it",
