@@ -284,7 +284,7 @@ def test_the_seed_of_the_shuffles_decides_adjusted_gains_and_no_others():
     assert calls[3] == calls[4] != calls[5]
 
 
-def test_rows_are_drawn_by_the_adjusted_gains_and_the_batch_has_the_gains():
+def test_rows_are_drawn_by_the_adjusted_gains_and_the_batch_has_both():
     pool, target = members(30, 8, 3, 1), members(12, 8, 3, 2)
     gains = target_gains(pool, target, "log")
     labelled = [3, 4]
@@ -296,6 +296,7 @@ def test_rows_are_drawn_by_the_adjusted_gains_and_the_batch_has_the_gains():
         batch = sw.acquire_for(pool, target, "log", 9, 5, method=method, **options)
         np.testing.assert_array_equal(batch.indices, rows)
         np.testing.assert_allclose(batch.gains, gains[rows], rtol=1e-12)
+        np.testing.assert_allclose(batch.scores, scores[rows], rtol=1e-9, atol=1e-15)
         np.testing.assert_array_equal(batch.starts, range(9))
         assert batch.is_exact
         if method == "power":
@@ -331,6 +332,7 @@ def test_the_gains_of_a_batch_add_up_to_what_all_its_labels_lower(rule, weights)
     pool, target = members(8, 5, 3, 1, 3.0), members(4, 5, 3, 2)
     batch = sw.acquire_for(pool, target, rule, 4, 0, weights=weights, **CONDITIONED)
     assert batch.is_exact
+    np.testing.assert_array_equal(batch.scores, batch.gains)
     assert len(set(batch.indices.tolist())) == 4
     [*_, end] = [*batch.starts[1:2], 4]
     totals = [
@@ -558,6 +560,17 @@ def test_invalid_arguments_are_refused(changed, message):
     call = {"pool": pool, "target": members(2, 3, 3), "rule": "log", "n": 2} | changed
     with pytest.raises(sw.InvalidInput, match=message):
         sw.acquire_for(**call)
+
+
+@pytest.mark.parametrize("name", ["pool", "target"])
+def test_an_error_says_which_predictions_have_the_wrong_number(name: str):
+    arrays = {"pool": members(5, 4, 3, 1), "target": members(6, 4, 3, 2)}
+    arrays[name][2, 1, 0] = np.nan
+    with pytest.raises(
+        sw.InvalidInput, match=rf"^the {name} is invalid: probs\[2, 1, 0\]"
+    ) as error:
+        sw.acquire_for(arrays["pool"], arrays["target"], "log", 2)
+    assert error.value.index == (2, 1, 0)
 
 
 def test_classes_in_another_order_are_refused():

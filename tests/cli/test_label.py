@@ -83,8 +83,9 @@ def test_label_for_a_target_does_what_acquire_for_does(here: Path):
         batch = sw.acquire_for(*pair, rule, 7, 0, method=method)
         assert result["rows"] == batch.indices.tolist()
         assert result["ids"] == PREDICTIONS.ids[batch.indices].tolist()
-        assert result[f"target_gain_{rule}"] == batch.gains.tolist()
-    assert "target_gain_zero-one" in succeeded(run(*args[:-1])).stdout
+        kind = "joint" if method == "joint" else "adjusted"
+        assert result[f"{kind}_target_gain_{rule}"] == batch.scores.tolist()
+    assert "adjusted_target_gain_zero-one" in succeeded(run(*args[:-1])).stdout
 
 
 def test_a_target_of_other_members_or_with_another_component_is_refused(here: Path):

@@ -98,7 +98,7 @@ class RowSelection:
         chosen = acquire_for(
             samples, target, predictor.rule, n, seed, method=self.method, coldness=self.coldness
         )
-        return chosen.indices, chosen.gains
+        return chosen.indices, chosen.scores
 
 
 def check_initial(initial: Any, n_rows: int, budget: int) -> int | np.ndarray:

@@ -58,6 +58,9 @@ class TargetBatch:
         the labels of the rows before it (since the last restart) are known. In the units of the
         rule's loss, and never negative. Up to a restart, their sum is what all these labels
         together are expected to lower it by. Estimates, if outcomes are sampled.
+    scores : array (n,)
+        What the rows were chosen by: their gains adjusted for chance, and 0 where these are
+        negative; with ``method="joint"``, the gains.
     starts : integer array (s,)
         Positions in ``indices`` at which the search (re)started, as in
         :class:`~scorewise.acquire.JointBatch`. Except with ``"joint"`` these are all positions.
@@ -76,6 +79,7 @@ class TargetBatch:
 
     indices: np.ndarray
     gains: np.ndarray
+    scores: np.ndarray
     starts: np.ndarray
     is_exact: bool
 
@@ -110,9 +114,11 @@ def acquire_for(
 
     Under log this is EPIG (Bickford Smith et al., 2023). Rows are drawn in proportion to these
     gains, adjusted for what few members have in common by chance. In the project's benchmark such
-    rows were not worse than random ones. The rows of the **largest** gains, ``"top"`` and
-    ``"joint"``, are often alike. They were better still where seven of eight rows of the pool were
-    irrelevant, and worse than random where pool and target were of one kind.
+    rows were not worse than random ones. The rows of the **largest** adjusted gains, ``"top"``, are
+    often alike. They were better still where seven of eight rows of the pool were irrelevant, and
+    worse than random where pool and target were of one kind. For the largest gains as they are,
+    such as the batch of the largest EPIG, pass :func:`scorewise.acquire.target_gains` to
+    :func:`scorewise.acquire`.
 
     Parameters
     ----------
@@ -198,7 +204,8 @@ def acquire_for(
             # to ten digits, so that rows which differ by rounding alone are tied
             scores = ten_digits(np.maximum(gains - chance, 0))
             chosen = acquire(scores, n, method, seed, coldness=coldness)
-            return TargetBatch(candidates[chosen], gains[chosen], np.arange(n), True)
+            starts = np.arange(n)
+            return TargetBatch(candidates[chosen], gains[chosen], scores[chosen], starts, True)
         rng = generator(seed)
         candidates = rng.permutation(candidates)  # so that ties are broken at random
         objective = task.objective(candidates, progress)
@@ -210,9 +217,8 @@ def acquire_for(
             for _ in range(n):
                 search.choose()
                 advance(1)
-    return TargetBatch(
-        candidates[search.chosen], np.array(search.gains), np.array(search.starts), search.is_exact
-    )
+    gains, starts = np.array(search.gains), np.array(search.starts)
+    return TargetBatch(candidates[search.chosen], gains, gains, starts, search.is_exact)
 
 
 @validate.takes_options_of(Samples)
@@ -335,10 +341,7 @@ def _checked(
     pool: Any, target: Any, rule: RuleLike, options: dict[str, Any]
 ) -> tuple[Samples, Samples, ScoringRule]:
     """The samples and the rule; raises if the samples cannot be those of the same members."""
-    samples, targets = (
-        samples_of_common_members(receive_rows(predictions, name, options))
-        for predictions, name in ((pool, "pool"), (target, "target"))
-    )
+    samples, targets = _received(pool, "pool", options), _received(target, "target", options)
     for axis, noun in ((-2, "members"), (-1, "classes")):
         if samples.shape[axis] != targets.shape[axis]:
             raise InvalidInput(
@@ -363,6 +366,17 @@ def _checked(
     classes = samples.classes_ if targets.classes_ is None else targets.classes_
     targets = Samples(targets.probs, samples.weights, check=False)
     return samples, targets, get_rule(rule).for_classes(classes)
+
+
+def _received(predictions: Any, name: str, options: dict[str, Any]) -> Samples:
+    """Return checked predictions; raises with the name of the two that a wrong number is in."""
+    try:
+        return samples_of_common_members(receive_rows(predictions, name, options))
+    except InvalidInput as error:
+        if error.index is None:
+            raise
+        problem = f"the {name} is invalid: {error.problem}"
+        raise InvalidInput(problem, *error.remedies, index=error.index) from None
 
 
 class _TargetUncertainty:

@@ -227,11 +227,12 @@ def label(
             source.to_samples(normalize=normalize)
             for source in (predictions, read_more(target, reading, predictions))
         )
-        score_name = f"target_gain_{loss_name}"
+        kind = "joint" if method == "joint" else "adjusted"
+        score_name = f"{kind}_target_gain_{loss_name}"
         chosen = acquire_for(
             pool, targets, loss, n, seed, method=method, labelled=labelled, progress=progress
         )
-        rows, scores = chosen.indices, chosen.gains
+        rows, scores = chosen.indices, chosen.scores
     elif method == "joint":
         if component != "epistemic":
             raise InvalidInput("--method joint needs --component epistemic")
