@@ -70,6 +70,15 @@ TARGET_QUERIES: dict[str, dict[str, Any]] = {
     "target zero-one, top": {"rule": "zero-one", "method": "top", "has_target": True},
     "target log, joint": {"rule": "log", "method": "joint", "has_target": True},
     "target zero-one, joint": {"rule": "zero-one", "method": "joint", "has_target": True},
+    **{
+        f"target {rule}, joint, 100 draws": {
+            "rule": rule,
+            "method": "joint",
+            "has_target": True,
+            "n_samples": 100,
+        }
+        for rule in ("log", "zero-one")
+    },
 }
 POOLS = ("an eighth is relevant", "like the target")
 
