@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from sklearn.base import clone
 from sklearn.ensemble import BaggingClassifier, ExtraTreesClassifier, RandomForestClassifier
 from sklearn.feature_extraction.text import CountVectorizer
+from sklearn.gaussian_process import GaussianProcessClassifier
 from sklearn.linear_model import LogisticRegression, SGDClassifier
 from sklearn.model_selection import GridSearchCV, StratifiedKFold
 from sklearn.naive_bayes import GaussianNB
@@ -639,3 +640,25 @@ def test_rows_may_be_texts():
 def test_rows_that_cannot_be_indexed_are_refused(pool):
     with pytest.raises(sw.InvalidInput, match=r"X_pool (must|has no rows)"):
         sw.ActiveLearner(forest(), pool)
+
+
+# -- models whose members are right in each row alone ---------------------------------------------
+
+
+@pytest.mark.parametrize("options", [{"target": X_TEST}, {"method": "joint"}], ids=repr)
+def test_members_that_are_right_in_each_row_alone_are_refused_where_rows_are_combined(options):
+    process = make_pipeline(StandardScaler(), GaussianProcessClassifier())
+    with pytest.raises(sw.InvalidInput, match=r"Pipeline have the right distribution in each row"):
+        rounds_of(process, **options)
+
+    def train(X, y, seed):  # what it returns is not known before
+        return process.fit(X, y)
+
+    with pytest.raises(sw.InvalidInput, match=r"BootstrapEnsemble, or choose rows by their own"):
+        rounds_of(train, **options)
+
+
+def test_they_are_chosen_by_their_own_scores():
+    rounds = rounds_of(GaussianProcessClassifier(), budget=24)
+    assert rounds[1].scores is not None
+    assert rounds_of(GaussianProcessClassifier(), budget=24, target=X_TEST, method="random")

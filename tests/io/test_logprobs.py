@@ -20,6 +20,7 @@ from answers_support import (
     completion,
     position,
     request_output,
+    response,
     scores,
     write_lines,
 )
@@ -134,6 +135,7 @@ def test_rounded_scores_are_rescaled_and_others_are_refused():
     assert "sum to 1.7" in message_of([scores({"a": 0.9, "b": 0.8})], None)
     assert "exclude each other" in message_of([scores({"a": 0.9, "b": 0.8})], None)
     assert "probability" in message_of([scores({"a": 1.9, "b": 0.8})], None)
+    assert "'a' occurs twice" in message_of([scores({"a": 0.5}) * 2], ["a", "b"])
 
 
 @pytest.mark.parametrize(
@@ -160,6 +162,29 @@ def test_the_sampled_token_counts_where_it_is_none_of_the_most_likely():
     answer["choices"][0]["logprobs"]["content"][0] |= {"token": "yes", "logprob": math.log(0.05)}
     read = sw.read_logprobs([answer], LABELS)
     np.testing.assert_allclose(read.probs, [[[0.05, 0.6, 0.35]]])
+
+
+@pytest.mark.parametrize("make", [chat, response])
+def test_tokens_with_the_same_text_are_summed(make: Any):
+    answer = make({"yes": 0.5, "no": 0.2, "x": 0.25})
+    [top] = [part["top_logprobs"] for part in tokens_of(answer)]
+    top[2] |= {"token": "yes", "bytes": top[0]["bytes"]}
+    np.testing.assert_allclose(sw.read_logprobs([answer], LABELS).probs, [[[0.75, 0.2, 0.05]]])
+
+
+@pytest.mark.parametrize("make", [chat, response])
+def test_a_token_that_is_listed_twice_counts_once(make: Any):
+    answer = make({"yes": 0.4, "no": 0.2, "x": 0.25})
+    [top] = [part["top_logprobs"] for part in tokens_of(answer)]
+    top.insert(0, dict(top[0]))
+    np.testing.assert_allclose(sw.read_logprobs([answer], LABELS).probs, [[[0.4, 0.2, 0.4]]])
+
+
+def tokens_of(answer: dict[str, Any]) -> list[dict[str, Any]]:
+    """The generated tokens of a chat completion or a response."""
+    if "choices" in answer:
+        return answer["choices"][0]["logprobs"]["content"]
+    return answer["output"][-1]["content"][0]["logprobs"]
 
 
 def test_tokens_of_vllm_with_the_same_text_are_summed():
@@ -362,6 +387,20 @@ def without_logprobs() -> dict[str, Any]:
     return answer
 
 
+def refused() -> dict[str, Any]:
+    answer = chat(ANSWER)
+    tokens = answer["choices"][0]["logprobs"]["content"]
+    answer["choices"][0]["message"] |= {"content": None, "refusal": "I cannot say."}
+    answer["choices"][0]["logprobs"] = {"content": None, "refusal": tokens}
+    return answer
+
+
+def refused_response() -> dict[str, Any]:
+    answer = response(ANSWER)
+    answer["output"][-1]["content"] = [{"type": "refusal", "refusal": "I cannot say."}]
+    return answer
+
+
 def failed(status: int | None) -> dict[str, Any]:
     line = batch_line({"error": {"message": "overloaded"}}, "a")
     if status is None:
@@ -375,8 +414,11 @@ DAMAGED = {
     "positive": (damaged(logprob=0.5), "it must be a number of at most 0"),
     "text": (damaged(logprob="-0.5"), "it must be a number of at most 0"),
     "no token": (damaged(token=None), "None is in the place of a token"),
-    "twice": (damaged(token="yes"), "'yes' occurs twice"),
     "no logprobs": (without_logprobs(), "top_logprobs=20"),
+    "refusal": (refused(), "the model refused to answer: 'I cannot say.'; ask again, or remove"),
+    "refusal of a response": (refused_response(), "the model refused to answer: 'I cannot say.'"),
+    "array": ([chat(ANSWER), chat(ANSWER)], "item 0 is {'id': 'chatcmpl-B9MHDb"),
+    "array of numbers": ([0.2, 0.8], "item 0 is 0.2 and no label with its score"),
     "failed": (failed(503), "failed with status 503"),
     "expired": (failed(None), "batch_expired"),
     "no response": ({"id": 0, "response": None}, "there is no response"),
@@ -402,6 +444,13 @@ def test_lines_that_are_not_json_are_named(text: str, tmp_path: Path):
     path.write_bytes(b"\n" + json.dumps(chat(ANSWER)).encode() + b"\n\n" + text.encode("latin-1"))
     problem = message_of(path)
     assert problem.startswith("'a.jsonl': line 4 is not valid JSON")
+
+
+def test_an_array_of_responses_in_one_line_is_told_how_to_be_read(tmp_path: Path):
+    answers = rows(ANSWER, ANSWER)
+    path = write_lines(tmp_path / "a.json", [answers])
+    assert "pass the list itself, as in read_logprobs(json.load(file), labels)" in message_of(path)
+    assert sw.read_logprobs(json.loads(path.read_text()), LABELS).shape == (2, 1, 3)
 
 
 def test_empty_files_are_refused(tmp_path: Path):

@@ -16,6 +16,7 @@ from sklearn.cluster import KMeans
 from sklearn.datasets import load_iris
 from sklearn.ensemble import IsolationForest, RandomForestClassifier, RandomForestRegressor
 from sklearn.frozen import FrozenEstimator
+from sklearn.gaussian_process import GaussianProcessClassifier
 from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.model_selection import GridSearchCV
 from sklearn.multiclass import OneVsRestClassifier
@@ -30,6 +31,7 @@ import scorewise as sw
 from scorewise.models import (
     Adapter,
     SamplingOptions,
+    has_joint_rows,
     known_classes,
     make_sampler,
     member_sampler,
@@ -465,6 +467,57 @@ def loaded_after(code: str) -> set[str]:
         check=True,
     )
     return set(eval(run.stdout.splitlines()[-1]))
+
+
+AROUND_A_PROCESS = {
+    "nothing": lambda process: process,
+    "pipeline": lambda process: make_pipeline(StandardScaler(), process),
+    "search": lambda process: GridSearchCV(process, {"warm_start": [False]}, cv=2),
+    "frozen": lambda process: FrozenEstimator(process.fit(IRIS, SPECIES == 1)),
+    "calibration": lambda process: CalibratedClassifierCV(process, cv=2),
+    "selective": lambda process: sw.SelectiveClassifier(process, max_loss=0.9, random_state=0),
+    "labels": MultiOutputClassifier,
+}
+
+
+@pytest.mark.parametrize("around", AROUND_A_PROCESS)
+def test_members_of_a_gaussian_process_are_no_draws_for_several_rows(around):
+    model = AROUND_A_PROCESS[around](GaussianProcessClassifier(optimizer=None))
+    assert not has_joint_rows(model)
+    if around != "labels":
+        assert not has_joint_rows(model.fit(IRIS, SPECIES == 1))
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        RandomForestClassifier(),
+        make_pipeline(StandardScaler(), RandomForestClassifier()),
+        CalibratedClassifierCV(GaussianNB()),
+        CalibratedClassifierCV(),
+        sw.LaplaceClassifier(LogisticRegression()),
+        sw.BootstrapEnsemble(GaussianProcessClassifier()),
+        [GaussianProcessClassifier(), GaussianProcessClassifier()],
+        GaussianNB(),
+        Panel(),
+    ],
+    ids=str,
+)
+def test_members_of_other_models_are_draws_for_all_rows(model):
+    assert has_joint_rows(model)
+
+
+def test_an_adapter_says_whether_its_members_are_draws_for_all_rows():
+    adapter = Adapter(
+        matches=lambda model: isinstance(model, Noisy),
+        sampler=lambda model, options: NoisySampler(options),
+        has_joint_rows=lambda model: False,
+    )
+    register_adapter(adapter)
+    try:
+        assert not has_joint_rows(Noisy())
+    finally:
+        unregister_adapter(adapter)
 
 
 def test_sampling_from_scikit_learn_does_not_import_torch():

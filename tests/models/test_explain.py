@@ -22,6 +22,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils import all_estimators
 
 import scorewise as sw
+from boosting_support import gradient
 from classifier_support import IRIS, KINDS, NAMES, SPECIES, Says, fitted, forest
 from scorewise.models import (
     Adapter,
@@ -149,6 +150,8 @@ def test_what_predict_samples_refuses_is_refused_alike():
         (MultiOutputClassifier(LinearRegression()), "LinearRegression is a regressor"),
         ("model.pkl", "load it first"),
         ([], "the list of classifiers is empty"),
+        (VotingClassifier([("a", GaussianNB())]).fit(IRIS, NAMES), "uses hard voting"),
+        (gradient(n_estimators=3).fit(IRIS, NAMES), "too few boosting iterations"),
     ):
         with pytest.raises(sw.InvalidInput, match=message):
             sw.explain_model(model)

@@ -183,6 +183,8 @@ class ActiveLearner:
         )
         if n_samples is not None:
             n_samples = validate.whole(n_samples, "n_samples", at_least=1)
+        selection = RowSelection.of(rule, component, method, coldness, target)
+        selection.check_members(model)
         self._steps = LearningSteps(
             untrained_copy(model),
             X,
@@ -190,7 +192,7 @@ class ActiveLearner:
             check_initial(initial, n_rows, self.budget),
             np.zeros(n_rows) if strata is None else validate.class_labels(strata, "strata", n_rows),
             validate.whole(per_round, "per_round", at_least=1),
-            RowSelection.of(rule, component, method, coldness, target),
+            selection,
             held_out,
             None if classes is None else np.unique(validate.class_labels(classes, "classes")),
             retrain,

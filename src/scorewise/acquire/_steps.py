@@ -26,7 +26,7 @@ from scorewise.acquire._state import rows_digest, rule_text, stable_text
 from scorewise.acquire._targets import acquire_for
 from scorewise.decompose import COMPONENTS
 from scorewise.errors import InvalidInput, Remedy
-from scorewise.models import known_classes
+from scorewise.models import has_joint_rows, known_classes
 from scorewise.rules import RuleLike, ScoringRule, get_rule
 
 RETRAIN = ("scratch", "warm")
@@ -74,6 +74,18 @@ class RowSelection:
             check_rows(target, "target")
         return cls(get_rule(rule), component, method, check_coldness(coldness), target)
 
+    def check_members(self, model: Any) -> None:
+        """Raise if rows are combined, and the members of the model do not allow that."""
+        is_by_rows = self.method != JOINT and self.target is None
+        if is_by_rows or self.method == "random" or has_joint_rows(model):
+            return
+        what = "method='joint'" if self.target is None else "a target"
+        raise InvalidInput(
+            f"the members of {type(model).__name__} have the right distribution in each row alone, "
+            f"so that {what}, which combines rows, means nothing; wrap a classifier into "
+            "scorewise.BootstrapEnsemble, or choose rows by their own scores"
+        )
+
     def choose(
         self, model: Any, X: Any, n: int, classes: np.ndarray, options: dict[str, Any], seed: int
     ) -> tuple[np.ndarray, np.ndarray | None]:
@@ -88,6 +100,7 @@ class RowSelection:
             scores = predictor.mean_predictions(X).uncertainty
             positions = acquire(scores, n, self.method, seed, coldness=self.coldness)
             return positions, scores[positions]
+        self.check_members(model)
         samples = predictor.samples(X)
         if samples.shape[-2] == 1:  # a model that was fitted on a single class
             return acquire(np.zeros(len(samples)), n, "random", seed), np.zeros(n)

@@ -12,8 +12,6 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from scorewise._text import quoted, quoted_names
 from scorewise.errors import InvalidInput
 
@@ -108,6 +106,8 @@ def _answers_of(response: Any, position: int) -> tuple[str, list[Answer]]:
     if "scores" in response:
         return SCORES, _scores_of_members(response)
     if "choices" in response:
+        for choice in response["choices"]:
+            _check_not_refused(choice.get("message") or {})
         logprobs = [_required(choice.get("logprobs")) for choice in response["choices"]]
         if all(choice.get("content") is not None for choice in logprobs):
             generated = [choice["content"] for choice in logprobs]
@@ -118,8 +118,10 @@ def _answers_of(response: Any, position: int) -> tuple[str, list[Answer]]:
         generated = [output.get("logprobs") for output in response["outputs"]]
         return "RequestOutput of vLLM", _answers(generated, position, _tokens_by_id)
     if "output" in response:
-        messages = [part for part in response["output"] if part["type"] == "message"]
-        generated = [message["content"][0].get("logprobs") for message in messages]
+        parts = [part["content"][0] for part in response["output"] if part["type"] == "message"]
+        for part in parts:
+            _check_not_refused(part)
+        generated = [part.get("logprobs") for part in parts]
         return "response", _answers(generated, position, _reported_tokens)
     if "label" in response and "score" in response:
         raise InvalidInput(
@@ -133,6 +135,14 @@ def _answers_of(response: Any, position: int) -> tuple[str, list[Answer]]:
 
 
 # -- tokens ----------------------------------------------------------------------------------------
+
+
+def _check_not_refused(message: Mapping[str, Any]) -> None:
+    if message.get("refusal"):
+        raise InvalidInput(
+            f"the model refused to answer: {quoted(message['refusal'], 200)}; ask again, or remove "
+            "the row"
+        )
 
 
 def _required(logprobs: Any) -> Any:
@@ -161,29 +171,27 @@ def _answers(
 
 
 def _reported_tokens(entry: Mapping[str, Any]) -> list[tuple[str, float]]:
-    pairs = [(token["token"], token["logprob"]) for token in _required(entry["top_logprobs"])]
+    listed = _required(entry["top_logprobs"])
+    # vLLM may list the sampled token twice (its issue 36660); others of one text differ in id
+    tokens = [token for i, token in enumerate(listed) if token not in listed[:i]]
+    pairs = [(token["token"], token["logprob"]) for token in tokens]
     if entry["token"] not in dict(pairs):  # the sampled token may be none of the most likely
         pairs.append((entry["token"], entry["logprob"]))
     return pairs
 
 
 def _tokens_by_id(entry: Mapping[str, Any]) -> list[tuple[str, float]]:
-    """Return tokens of vLLM, by their ids if they were not decoded.
-
-    Several ids may have the same text, whose probability is their sum.
-    """
-    logprobs: dict[str, list[float]] = {}
+    """Return tokens of vLLM, by their ids if they were not decoded."""
+    pairs = []
     for token_id, token in entry.items():
         text = token.get("decoded_token")
-        logprobs.setdefault(str(token_id) if text is None else text, []).append(token["logprob"])
-    return [
-        (text, values[0] if len(values) == 1 else float(np.logaddexp.reduce(values)))
-        for text, values in logprobs.items()
-    ]
+        pairs.append((str(token_id) if text is None else text, token["logprob"]))
+    return pairs
 
 
 def _probabilities(tokens: Iterable[tuple[str, float]]) -> Answer:
-    answer = []
+    """Return the probability of each text, which is the sum over the tokens that have it."""
+    probs: dict[str, float] = {}
     for token, logprob in tokens:
         if not _is_number(logprob) or not logprob <= TOLERANCE:
             raise InvalidInput(
@@ -191,8 +199,9 @@ def _probabilities(tokens: Iterable[tuple[str, float]]) -> Answer:
                 "of at most 0"
             )
         if logprob > _UNREPORTED:
-            answer.append((_text(token), math.exp(logprob)))
-    return answer
+            text = _text(token)
+            probs[text] = probs.get(text, 0.0) + math.exp(logprob)
+    return list(probs.items())
 
 
 # -- scores ----------------------------------------------------------------------------------------
@@ -214,7 +223,13 @@ def _scores(labels: list[Any]) -> Answer:
             "it has several lists, which may be texts or members; write a line for each text, and "
             'members as {"scores": [[…], […]]}'
         )
-    for label in labels:
+    for i, label in enumerate(labels):
+        if not (isinstance(label, dict) and {"label", "score"} <= label.keys()):
+            raise InvalidInput(
+                f"it is a list, whose item {i} is {quoted(label)} and no label with its score; if "
+                "items are responses, write each on a line of its own, or pass the list itself, "
+                "as in read_logprobs(json.load(file), labels)"
+            )
         if not (_is_number(label["score"]) and 0 <= label["score"] <= 1 + TOLERANCE):
             raise InvalidInput(
                 f"the score of {quoted(label['label'])} is {quoted(label['score'])}; it must be a "

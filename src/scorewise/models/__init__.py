@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from scorewise._lazy import lazy_names
 from scorewise.models._adapters import (
     Adapter,
+    has_joint_rows,
     has_members,
     known_classes,
     make_sampler,
@@ -38,6 +39,7 @@ __all__ = [
     "Segmentation",
     "explain_model",
     "fit_laplace",
+    "has_joint_rows",
     "has_members",
     "known_classes",
     "make_sampler",

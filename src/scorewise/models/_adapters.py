@@ -38,6 +38,10 @@ def _own_classes(model: Any) -> Any:
     return getattr(model, "classes_", None)
 
 
+def _always(model: Any) -> bool:
+    return True
+
+
 @dataclass(frozen=True)
 class Adapter:
     """How scorewise samples from one kind of model.
@@ -60,6 +64,9 @@ class Adapter:
     describe : callable, optional
         From a fitted model to what its members are, what they approximate and how they are biased,
         for :func:`scorewise.explain_model`: "the trees of the forest, each …".
+    has_joint_rows : callable
+        From a model, fitted or not, to whether a member is one draw for all rows, as
+        :func:`has_joint_rows` returns; always by default.
     inside : callable, optional
         From a model of this kind to the model inside it, for kinds that are put around others. The
         adapter is for those models only whose model inside has members; it needs no ``describe``.
@@ -89,6 +96,7 @@ class Adapter:
     classes: Callable[[Any], Any] = _own_classes
     options: Collection[str] = ()
     describe: Callable[[Any], str] | None = None
+    has_joint_rows: Callable[[Any], bool] = _always
     inside: Callable[[Any], Any] | None = None
     is_fallback: bool = False
 
@@ -245,6 +253,38 @@ def has_members(model: Any) -> bool:
     (True, False)
     """
     return find_adapter(model) is not None
+
+
+def has_joint_rows(model: Any) -> bool:
+    """Return whether each member of a model is one draw for all rows.
+
+    Use it where rows are combined: in batches, and in gains of a row for others. If members have
+    the right distribution in each row alone, as those of a ``GaussianProcessClassifier``, what is
+    computed of several rows together means nothing.
+
+    Parameters
+    ----------
+    model : object
+        Fitted or not. A model without members has one prediction for all rows.
+
+    Returns
+    -------
+    bool
+
+    Examples
+    --------
+    >>> from sklearn.ensemble import RandomForestClassifier
+    >>> from sklearn.gaussian_process import GaussianProcessClassifier
+    >>> from scorewise.models import has_joint_rows
+    >>> has_joint_rows(RandomForestClassifier()), has_joint_rows(GaussianProcessClassifier())
+    (True, False)
+    """
+    adapter = find_adapter(model)
+    if adapter is None:
+        return True
+    if adapter.inside is not None:
+        return has_joint_rows(adapter.inside(model))
+    return adapter.has_joint_rows(model)
 
 
 def known_classes(model: Any) -> np.ndarray | None:

@@ -82,12 +82,14 @@ def explain_model(model: Any) -> ModelExplanation:
     -------
     ModelExplanation
         Printing it says how many members there are, what they approximate and how they are biased;
-        for a model without members, which ways there are to get some.
+        for a kind of models without members, which ways there are to get some.
 
     Raises
     ------
     InvalidInput
-        If the model is not fitted, or is no classifier.
+        If the model is not fitted or is no classifier, or if it has no members although its kind
+        has: hard voting, boosting by DART or of fewer than 10 iterations, and whatever else
+        :func:`scorewise.predict_samples` refuses before it looks at rows.
 
     Examples
     --------

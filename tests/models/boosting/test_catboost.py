@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from catboost import CatBoostClassifier, CatBoostRegressor, Pool
+from catboost import CatBoostClassifier, CatBoostRegressor, Pool, sum_models
 
 import scorewise as sw
 from boosting_support import TABLES, cat, fitted_boosting, native_cat
@@ -100,6 +100,35 @@ def test_losses_without_probabilities_that_sum_to_1_are_refused():
     for regressor in (CatBoostRegressor(**settings), native_cat(loss_function="RMSE")):
         with pytest.raises(sw.InvalidInput, match=f"{type(regressor).__name__} is a regressor"):
             sw.predict_samples(regressor.fit(IRIS, IRIS[:, 0]), IRIS)
+
+
+@pytest.mark.parametrize("settings", [{}, {"posterior_sampling": True}])
+def test_cross_entropy_has_log_odds(settings):
+    X, y = TABLES["two classes"]
+    model = cat(loss_function="CrossEntropy", **settings).fit(X, 0.1 + 0.8 * y)
+    n_members = 10 if settings else 20
+    assert sw.predict_samples(model, X, random_state=0).shape == (150, n_members, 2)
+    native = native_cat(loss_function="CrossEntropy", **settings).fit(X, 0.1 + 0.8 * y)
+    whole = sw.predict_samples([native], X).probs[:, 0]
+    np.testing.assert_allclose(whole, model.predict_proba(X), rtol=1e-12)
+
+
+@pytest.mark.parametrize("loss", ["MultiLogloss", "MultiCrossEntropy"])
+def test_models_of_several_labels_are_refused(loss):
+    y = np.stack([SPECIES == 0, SPECIES < 2, SPECIES == 1], axis=1).astype(int)
+    model, native = (make(loss_function=loss).fit(IRIS, y) for make in (cat, native_cat))
+    for same in (model, native, [model, model], [native, native]):
+        with pytest.raises(sw.InvalidInput, match=r"trained on several labels.*MultiOutputClass"):
+            sw.predict_samples(same, IRIS)
+
+
+def test_a_sum_of_models_names_the_models_that_it_is_made_from():
+    models = [cat(random_seed=i).fit(IRIS, SPECIES) for i in range(2)]
+    both = sum_models(models)
+    for model in (both, [both, both]):
+        with pytest.raises(sw.InvalidInput, match=r"sum_models do not; pass the models that it is"):
+            sw.predict_samples(model, IRIS)
+    assert sw.predict_samples(models, IRIS).shape == (150, 2, 3)
 
 
 def test_classes_of_native_models_are_aligned_by_their_labels():

@@ -51,11 +51,51 @@ def test_trees_that_are_no_sum_of_scores_are_refused(settings, problem, tmp_path
             sw.predict_samples(same, IRIS)
 
 
+SETTINGS = {
+    "dart": {"boosting": "dart", "drop_rate": 0.5},
+    "rf": {"boosting": "rf", "bagging_freq": 1, "bagging_fraction": 0.5},
+}
+
+
+@pytest.mark.parametrize("kind", SETTINGS)
+@pytest.mark.parametrize("table", TABLES)
+def test_a_list_of_boosters_that_are_no_sum_of_scores_has_each_as_a_member(kind, table):
+    X, y = TABLES[table]
+    objective = {} if table == "three classes" else {"objective": "binary", "num_class": 1}
+    models = [light_booster(X, y, **SETTINGS[kind], **objective, seed=i) for i in range(2)]
+    samples = sw.predict_samples(models, X)
+    expected = np.stack([model.predict(X) for model in models], axis=1)
+    probs = samples.probs if table == "three classes" else samples.probs[..., 1]
+    np.testing.assert_allclose(probs, expected, rtol=1e-12)
+
+
+def test_cross_entropy_has_log_odds():
+    X, y = TABLES["two classes"]
+    model = light(objective="cross_entropy").fit(X, y)
+    assert sw.predict_samples(model, X, random_state=0).shape == (150, 20, 2)
+    softened = light_booster(X, 0.1 + 0.8 * y, objective="cross_entropy", num_class=1)
+    samples = sw.predict_samples([model.booster_, softened], X)
+    expected = np.stack([model.booster_.predict(X), softened.predict(X)], axis=1)
+    np.testing.assert_allclose(samples.probs[..., 1], expected, rtol=1e-12)
+
+
+def test_a_cross_validated_booster_names_its_list_of_models():
+    X, y = TABLES["two classes"]
+    settings = {"objective": "binary", "verbose": -1, "num_threads": 1}
+    data = lightgbm.Dataset(X, y)
+    several = lightgbm.cv(settings, data, 12, nfold=3, return_cvbooster=True)["cvbooster"]
+    for model in (several, [several, several]):
+        for use in (sw.explain_model, lambda model: sw.predict_samples(model, X)):
+            with pytest.raises(sw.InvalidInput, match=r"predict_samples\(cv\.boosters, X\)"):
+                use(model)
+    assert sw.predict_samples(several.boosters, X).shape == (150, 3, 2)
+
+
 def own_objective(labels: np.ndarray, scores: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return scores - labels, np.ones_like(scores)
 
 
-@pytest.mark.parametrize("objective", [own_objective, "cross_entropy", "multiclassova"])
+@pytest.mark.parametrize("objective", [own_objective, "multiclassova"])
 def test_objectives_without_probabilities_that_sum_to_1_are_refused(objective):
     y = SPECIES if objective == "multiclassova" else TABLES["two classes"][1]
     model = light(objective=objective).fit(IRIS, y)

@@ -168,6 +168,21 @@ def test_native_models_have_members_alone_and_are_members_of_a_list(kind):
     np.testing.assert_allclose(together.probs, expected, rtol=1e-5)
 
 
+@pytest.mark.parametrize("order", [[0, 1], [1, 0]])
+@pytest.mark.parametrize("kind", ["LightGBM", "XGBoost"])
+def test_native_models_without_labels_must_have_as_many_classes(kind, order):
+    X, y = TABLES["two classes"]
+    make, objective = {
+        "LightGBM": (light_booster, {"objective": "binary", "num_class": 1}),
+        "XGBoost": (extreme_booster, {"objective": "binary:logistic", "num_class": 0}),
+    }[kind]
+    models = [make(X, SPECIES), make(X, y, **objective)]
+    message = rf"member {order.index(1)} \(Booster\) has 2 classes and another member 3"
+    for use in (sw.explain_model, lambda models: sw.predict_samples(models, X)):
+        with pytest.raises(sw.InvalidInput, match=message):
+            use([models[i] for i in order])
+
+
 AROUND = {
     "pipeline": lambda model: make_pipeline(StandardScaler(), model),
     "search": lambda model: GridSearchCV(model, {"learning_rate": [0.2]}, cv=2),

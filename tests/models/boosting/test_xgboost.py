@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pandas as pd
 import pytest
 import xgboost
+from scipy.special import expit
+from sklearn.multioutput import MultiOutputClassifier
+from sklearn.pipeline import make_pipeline
 
 import scorewise as sw
 from boosting_support import TABLES, extreme, extreme_booster
@@ -79,13 +84,28 @@ def test_rounds_after_the_best_are_left_out():
     )
 
 
+def trained_by(kind: str, X: Any, y: Any) -> xgboost.XGBClassifier:
+    settings = {"max_depth": None} if kind == "gblinear" else {"rate_drop": 0.3}
+    return extreme(booster=kind, **settings).fit(X, y)
+
+
 @pytest.mark.parametrize("kind", ["dart", "gblinear"])
 def test_boosters_that_are_no_sum_of_scores_are_refused(kind):
-    settings = {"max_depth": None} if kind == "gblinear" else {}
-    model = extreme(booster=kind, **settings).fit(IRIS, SPECIES)
+    model = trained_by(kind, IRIS, SPECIES)
     for same in (model, model.get_booster()):
-        with pytest.raises(sw.InvalidInput, match=f"was trained (by|with).*{kind}|DART"):
-            sw.predict_samples(same, IRIS)
+        for use in (sw.explain_model, lambda model: sw.predict_samples(model, IRIS)):
+            with pytest.raises(sw.InvalidInput, match=f"was trained (by|with).*{kind}|DART"):
+                use(same)
+
+
+@pytest.mark.parametrize("kind", ["dart", "gblinear"])
+@pytest.mark.parametrize("table", TABLES)
+def test_a_list_of_boosters_that_are_no_sum_of_scores_has_each_as_a_member(kind, table):
+    X, y = TABLES[table]
+    models = [trained_by(kind, X, y), trained_by(kind, X[::2], y[::2])]
+    expected = np.stack([model.predict_proba(X) for model in models], axis=1)
+    samples = sw.predict_samples([model.get_booster() for model in models], X)
+    np.testing.assert_allclose(samples.probs, expected, rtol=1e-5)
 
 
 def own_objective(labels: np.ndarray, scores: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -102,15 +122,45 @@ def test_objectives_without_probabilities_that_sum_to_1_are_refused(objective, n
         sw.predict_samples(model, IRIS)
 
 
+@pytest.mark.parametrize("objective", ["binary:logitraw", "reg:logistic"])
+def test_scores_that_are_log_odds_give_probabilities(objective):
+    X, y = TABLES["two classes"]
+    model = extreme(objective=objective).fit(X, y)
+    assert sw.predict_samples(model, X, random_state=0).shape == (150, 20, 2)
+    whole = sw.predict_samples([model.get_booster()], X).probs[:, 0, 1]
+    np.testing.assert_allclose(whole, expit(model.predict(X, output_margin=True)), rtol=1e-5)
+
+
 def test_models_of_several_labels_are_refused():
-    y = np.stack([SPECIES == 0, SPECIES < 2], axis=1).astype(int)
+    y = np.stack([SPECIES == 0, SPECIES < 2, SPECIES == 1], axis=1).astype(int)
     model = extreme().fit(IRIS, y)
-    for same in (model, model.get_booster()):
+    booster = model.get_booster()
+    in_pipeline = make_pipeline(model)
+    for same in (model, booster, [model, model], [booster, booster], [in_pipeline, in_pipeline]):
         with pytest.raises(sw.InvalidInput, match=r"trained on several labels.*MultiOutputClass"):
             sw.predict_samples(same, IRIS)
+    several = MultiOutputClassifier(extreme()).fit(IRIS, y)
+    assert sw.predict_samples([several, several], IRIS).shape == (150, 3, 2, 2)
 
 
 def test_a_random_forest_of_one_round_is_refused():
     model = xgboost.XGBRFClassifier(n_estimators=5, n_jobs=1).fit(IRIS, SPECIES)
-    with pytest.raises(sw.InvalidInput, match="XGBRFClassifier has too few boosting iterations: 1"):
-        sw.predict_samples(model, IRIS)
+    for same in (model, model.get_booster()):
+        with pytest.raises(sw.InvalidInput, match=r"trained as a random forest.*BootstrapEnsemble"):
+            sw.predict_samples(same, IRIS)
+    assert sw.predict_samples([model, model], IRIS).shape == (150, 2, 3)
+    ensemble = sw.BootstrapEnsemble(model, 2, random_state=0).fit(IRIS, SPECIES)
+    assert sw.predict_samples(ensemble, IRIS).shape == (150, 2, 3)
+
+
+def test_probabilities_near_0_keep_their_digits():
+    X, y = TABLES["two classes"]
+    booster = extreme().fit(X, y).get_booster()
+    offsets = np.linspace(-600, 600, len(X))
+    matrix = xgboost.DMatrix(X, base_margin=offsets)
+    margins = booster.predict(matrix, output_margin=True).astype(float)
+    expected = np.stack([expit(-margins), expit(margins)], axis=-1)
+    probs = sw.predict_samples([booster], matrix).probs[:, 0]
+    np.testing.assert_allclose(probs, expected, rtol=1e-14)
+    far = xgboost.DMatrix(X, base_margin=np.full(len(X), 1e4))
+    np.testing.assert_array_equal(sw.predict_samples([booster], far).probs[:, 0], [[0, 1]] * 150)

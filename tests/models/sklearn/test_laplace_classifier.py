@@ -175,6 +175,22 @@ def test_without_a_penalty_the_prior_is_flat():
     np.testing.assert_allclose(flat.posterior_.factor, wide.posterior_.factor, rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.parametrize("legacy", [False, True])
+@pytest.mark.parametrize("y", [SPECIES == 1, SPECIES], ids=["two classes", "three"])
+def test_a_cross_validated_regression_has_the_posterior_of_the_penalty_that_it_chose(y, legacy):
+    model = sw.LaplaceClassifier(cross_validated(use_legacy_attributes=legacy)).fit(X, y)
+    chosen = laplace(y, C=np.ravel(model.estimator_.C_)[0])
+    for name in ("mode", "factor"):
+        np.testing.assert_allclose(
+            getattr(model.posterior_, name), getattr(chosen.posterior_, name), atol=1e-6
+        )
+    frozen = sw.LaplaceClassifier(FrozenEstimator(model.estimator_)).fit(X, y)
+    np.testing.assert_array_equal(
+        sw.predict_samples(frozen, X, random_state=0).probs,
+        sw.predict_samples(model, X, random_state=0).probs,
+    )
+
+
 # -- samples --------------------------------------------------------------------------------------
 
 
@@ -255,6 +271,20 @@ def test_weights_are_routed_to_the_regression():
 # -- errors ---------------------------------------------------------------------------------------
 
 SAGA = {"solver": "saga", "max_iter": 5000, "tol": 1e-3}
+
+
+def cross_validated(**options: Any) -> LogisticRegressionCV:
+    defaults = {
+        "Cs": [0.1, 0.4],
+        "l1_ratios": (0,),
+        "scoring": "accuracy",
+        "use_legacy_attributes": False,
+        "solver": "newton-cholesky",
+        "tol": 1e-10,
+    }
+    return LogisticRegressionCV(**defaults | options)
+
+
 REFUSED = {
     "L1": (regression(l1_ratio=1.0, **SAGA), "the L1 penalty has no Hessian"),
     "elastic net": (regression(l1_ratio=0.5, **SAGA), "the L1 penalty has no Hessian"),
@@ -263,12 +293,8 @@ REFUSED = {
         "takes a LogisticRegression, or a pipeline, GridSearchCV or FrozenEstimator that ends in "
         "one, not RandomForestClassifier",
     ),
-    "a cross-validated one": (
-        LogisticRegressionCV(
-            Cs=[1.0], l1_ratios=(0,), use_legacy_attributes=False, scoring="accuracy"
-        ),
-        "not LogisticRegressionCV",
-    ),
+    "a cross-validated mean": (cross_validated(refit=False), "set refit=True"),
+    "a cross-validated L1": (cross_validated(l1_ratios=(1,), **SAGA), "L1 penalty has no Hessian"),
     "separated classes": (regression(C=np.inf, tol=1e-2), "has no penalty and separates"),
 }
 

@@ -13,6 +13,7 @@ from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
 import scorewise as sw
+from scorewise.models import has_joint_rows
 from support import softmax
 
 pytestmark = pytest.mark.usefixtures("one_torch_thread")
@@ -138,6 +139,9 @@ def test_every_approximation_gives_draws_that_keep_the_laws(subset, structure, n
     loader = DataLoader(TensorDataset(X, torch.zeros(22)), 4)
     np.testing.assert_allclose(samples(laplace, loader), probs, atol=1e-5)
     assert np.abs(samples(laplace, X, seed=1) - probs).max() > 1e-3
+    assert has_joint_rows(laplace) == (structure != "gp")
+    what = "of the outputs" if structure == "gp" else "of the weights"
+    assert what in str(sw.explain_model(laplace))
     for m in range(1, 6):
         assert np.abs(probs[:, m] - probs[:, 0]).max() > 1e-3
     epistemic = sw.decompose(probs, "log").epistemic

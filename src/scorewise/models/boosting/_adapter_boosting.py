@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from scorewise.errors import InvalidInput
 from scorewise.models._adapters import Adapter, instance_of
 from scorewise.models._samplers import Committee, CommitteeSampler, Sampler, SamplingOptions
 
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from scorewise.models.boosting._truncation import BoostedModel
 
 _is_of_lightgbm = instance_of("lightgbm.LGBMClassifier", "lightgbm.Booster")
+_is_cross_validated = instance_of("lightgbm.CVBooster")
 _is_of_xgboost = instance_of("xgboost.XGBClassifier", "xgboost.Booster")
 _is_of_catboost = instance_of("catboost.CatBoost")
 _is_of_sklearn = instance_of(
@@ -23,19 +25,27 @@ _is_of_sklearn = instance_of(
 
 def _is_boosted(model: Any) -> bool:
     kinds = (_is_of_lightgbm, _is_of_xgboost, _is_of_catboost, _is_of_sklearn)
-    return any(is_of_kind(model) for is_of_kind in kinds)
+    return _is_cross_validated(model) or any(is_of_kind(model) for is_of_kind in kinds)
+
+
+def _is_native(model: Any) -> bool:
+    # a CVBooster has every attribute
+    return _is_boosted(model) and (
+        _is_cross_validated(model) or not hasattr(model, "predict_proba")
+    )
 
 
 def _are_native(model: Any) -> bool:
-    return (
-        isinstance(model, list | tuple)
-        and len(model) > 0
-        and all(_is_boosted(member) and not hasattr(member, "predict_proba") for member in model)
-    )
+    return isinstance(model, list | tuple) and len(model) > 0 and all(map(_is_native, model))
 
 
 def _boosted_model(model: Any) -> BoostedModel:
     """Return a fitted model of any of the libraries as a sum over its iterations."""
+    if _is_cross_validated(model):
+        raise InvalidInput(
+            "a CVBooster has a model for each fold; pass the list of them, as in "
+            "predict_samples(cv.boosters, X)"
+        )
     if _is_of_lightgbm(model):
         from scorewise.models.boosting import _lightgbm
 
@@ -62,10 +72,33 @@ def _sample_model(model: Any, options: SamplingOptions) -> Sampler:
     return CommitteeSampler(_truncation.truncated_models(boosted, options))
 
 
+def _classes_of_model(model: Any) -> Any:
+    """Return the labels of a model that has some; raises if it was trained on several at once."""
+    labels = getattr(model, "classes_", None)
+    if labels is not None and _is_of_xgboost(model):
+        from scorewise.models.boosting import _xgboost
+
+        _xgboost.check_one_label(model.get_booster(), type(model).__name__)
+    elif labels is not None and _is_of_catboost(model):
+        from scorewise.models.boosting import _catboost
+
+        _catboost.check_one_label(model)
+    return labels
+
+
 def _committee_of_list(models: Any) -> Committee:
     from scorewise.models.boosting._truncation import whole_models
 
-    return whole_models([_boosted_model(model) for model in models])
+    boosted = [_boosted_model(model) for model in models]
+    n_classes = max(len(member.classes) for member in boosted)
+    for i, (model, member) in enumerate(zip(models, boosted, strict=True)):
+        if not hasattr(model, "classes_") and len(member.classes) < n_classes:
+            raise InvalidInput(
+                f"member {i} ({member.name}) has {len(member.classes)} classes and another member "
+                f"{n_classes}, and a {member.name} does not know which; fit all members on the "
+                "same classes"
+            )
+    return whole_models(boosted)
 
 
 def _classes_of_list(models: Any) -> Any:
@@ -90,7 +123,12 @@ def _describe_model(model: Any) -> str:
 
 
 ADAPTERS = (
-    Adapter(matches=_is_boosted, sampler=_sample_model, describe=_describe_model),
+    Adapter(
+        matches=_is_boosted,
+        classes=_classes_of_model,
+        sampler=_sample_model,
+        describe=_describe_model,
+    ),
     Adapter(
         matches=_are_native,
         classes=_classes_of_list,

@@ -12,7 +12,12 @@ from scorewise import _validate as validate
 from scorewise._estimators import check_kind
 from scorewise.errors import InvalidInput
 from scorewise.models._samplers import Committee, SamplingOptions
-from scorewise.models.boosting._truncation import BoostedModel, as_columns, committee_of_scores
+from scorewise.models.boosting._truncation import (
+    SEVERAL_LABELS,
+    BoostedModel,
+    as_columns,
+    committee_of_scores,
+)
 
 _N_MEMBERS = 10  # CatBoost's default
 
@@ -20,11 +25,17 @@ _N_MEMBERS = 10  # CatBoost's default
 def boosted_model(model: Any) -> BoostedModel:
     """Return a fitted CatBoost model as a sum over its iterations."""
     name = type(model).__name__
+    loss = _loss(model)
+    if model.is_fitted() and loss is None:
+        raise InvalidInput(
+            f"{name} does not say with which loss function it was trained, as results of "
+            "catboost.sum_models do not; pass the models that it is made from, in a list"
+        )
     check_kind(model)
-    if not model.is_fitted():
+    if loss is None:
         raise InvalidInput(f"{name} is not fitted; call its fit first")
-    loss = str(model.get_all_params().get("loss_function")).partition(":")[0]
-    if loss not in {"Logloss", "MultiClass"}:
+    check_one_label(model)
+    if loss not in {"Logloss", "CrossEntropy", "MultiClass"}:
         raise InvalidInput(
             f"{name} has the loss function {loss!r}, from whose scores no probabilities that sum "
             "to 1 follow; train it with 'Logloss' or 'MultiClass'"
@@ -44,6 +55,22 @@ def boosted_model(model: Any) -> BoostedModel:
             )
 
     return BoostedModel(name, np.asarray(model.classes_), model.tree_count_, increments)
+
+
+def check_one_label(model: Any) -> None:
+    """Raise if a model was trained on several labels."""
+    if _loss(model) in {"MultiLogloss", "MultiCrossEntropy"}:
+        raise InvalidInput(f"{type(model).__name__} {SEVERAL_LABELS}")
+
+
+def _loss(model: Any) -> str | None:
+    """Return the loss function of a model, without parameters; None if it is not known."""
+    from catboost import CatBoostError
+
+    try:
+        return str(model.get_all_params().get("loss_function")).partition(":")[0]
+    except CatBoostError:
+        return None
 
 
 def _pool(model: Any, rows: Any) -> Any:

@@ -12,7 +12,7 @@ from scorewise.errors import InvalidInput
 from scorewise.models.boosting._truncation import BoostedModel, as_columns
 from scorewise.models.sklearn._ensembles import check_fitted
 
-_NO_SUM = {
+_ONLY_WHOLE = {
     "[boosting: dart]": "by DART, which rescales earlier trees as it adds others",
     "[boosting: rf]": "as a random forest, whose trees are averaged",
 }
@@ -27,13 +27,8 @@ def boosted_model(model: Any) -> BoostedModel:
     check_fitted(model, name)
     booster = model if isinstance(model, Booster) else model.booster_
     header = booster.model_to_string(num_iteration=1).splitlines()
-    for line, reason in _NO_SUM.items():
-        if line in header:
-            raise InvalidInput(
-                f"{name} was trained {reason}, so that parts of its iterations are no model; train "
-                "it with boosting='gbdt', or fit several by scorewise.BootstrapEnsemble"
-            )
     n_classes, slope = _classes_and_slope(header, name)
+    is_average = "average_output" in header  # of which raw scores are the sum
 
     def increments(rows: Any, edges: list[int]) -> Iterator[np.ndarray]:
         for start, stop in pairwise(edges):
@@ -43,7 +38,7 @@ def boosted_model(model: Any) -> BoostedModel:
                 )
             except LightGBMError as error:
                 raise ValueError(error) from error
-            yield as_columns(scores)
+            yield as_columns(scores) / (stop - start if is_average else 1)
 
     return BoostedModel(
         name,
@@ -52,6 +47,7 @@ def boosted_model(model: Any) -> BoostedModel:
         booster.best_iteration if booster.best_iteration > 0 else booster.current_iteration(),
         increments,
         slope,
+        next((reason for line, reason in _ONLY_WHOLE.items() if line in header), ""),
     )
 
 
@@ -65,6 +61,8 @@ def _classes_and_slope(header: list[str], name: str) -> tuple[int, float]:
     values = dict(parameter.split(":") for parameter in parameters if ":" in parameter)
     if objective == "binary":
         return 2, float(values["sigmoid"])
+    if objective == "cross_entropy":
+        return 2, 1.0
     if objective == "multiclass":
         return int(values["num_class"]), 1.0
     raise InvalidInput(

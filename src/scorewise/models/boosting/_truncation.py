@@ -6,7 +6,7 @@ comes before is a bootstrap: the first segment, and as many of the others as the
 replacement. Members agree where every segment says the same, and disagree where a few decide.
 
 All members together need each tree once, in 50 calls of most libraries. For 5,000 rows or more, 20
-of them cost 1 to 3 predictions of LightGBM and scikit-learn, 2 to 5 of XGBoost and 29 to 43 of
+of them cost 1 to 2 predictions of LightGBM and scikit-learn, 2 to 3 of XGBoost and about 30 of
 CatBoost, which predicts fastest.
 
 Members are no samples of a posterior: an iteration corrects those before it, and a member may lack
@@ -30,6 +30,11 @@ from scorewise.models._samplers import Committee, Member, SamplingOptions
 _MAX_SEGMENTS = 50
 _MIN_ITERATIONS = 10
 
+SEVERAL_LABELS = (
+    "was trained on several labels at once; sklearn.multioutput.MultiOutputClassifier fits a model "
+    "for each label"
+)
+
 
 @dataclass(frozen=True)
 class BoostedModel:
@@ -49,6 +54,8 @@ class BoostedModel:
         J is 1, the score of the second of two classes, or K.
     slope : float
         The log-odds of two classes per unit of score, if J is 1.
+    only_whole : str
+        How it was trained, if parts of its iterations are therefore no model; otherwise empty.
     """
 
     name: str
@@ -56,6 +63,7 @@ class BoostedModel:
     n_iterations: int
     increments: Callable[[Any, list[int]], Iterator[np.ndarray]]
     slope: float = 1.0
+    only_whole: str = ""
 
     def scores(self, rows: Any) -> np.ndarray:
         """Return the scores ``(n, J)`` of the whole model."""
@@ -63,15 +71,26 @@ class BoostedModel:
 
     def probabilities(self, scores: np.ndarray) -> np.ndarray:
         """Return the probabilities ``(n, K)`` of scores ``(n, J)``."""
-        from scipy.special import expit, softmax
+        from scipy.special import softmax
 
         if scores.shape[-1] > 1:
             return softmax(scores, axis=-1)
-        return expit(self.slope * np.concatenate([-scores, scores], axis=-1))
+        probs = np.concatenate([scores, -scores], axis=-1)  # 1 / (1 + exp(z)), in place
+        probs *= self.slope
+        with np.errstate(over="ignore"):  # the probability is 0
+            np.exp(probs, out=probs)
+        probs += 1
+        return np.divide(1, probs, out=probs)
 
 
 def truncated_models(model: BoostedModel, options: SamplingOptions) -> Committee:
     """Return truncated and resampled sequences of a model as a committee."""
+    if model.only_whole:
+        raise InvalidInput(
+            f"{model.name} was trained {model.only_whole}, so that parts of its iterations are no "
+            "model; train gradient boosted trees, or use several such models: in a list, or fitted "
+            "by scorewise.BootstrapEnsemble"
+        )
     if model.n_iterations < _MIN_ITERATIONS:
         raise InvalidInput(
             f"{model.name} has too few boosting iterations: {model.n_iterations}. Its members lack "

@@ -11,13 +11,14 @@ from typing import Any
 import numpy as np
 
 from scorewise.errors import InvalidInput
-from scorewise.models.boosting._truncation import BoostedModel, as_columns
+from scorewise.models.boosting._truncation import SEVERAL_LABELS, BoostedModel, as_columns
 from scorewise.models.sklearn._ensembles import check_fitted
 
-_NO_SUM = {
+_ONLY_WHOLE = {
     "dart": "by DART, which rescales earlier trees as it adds others",
     "gblinear": "with booster='gblinear', which is one linear model",
 }
+_LOG_ODDS = {"binary:logistic", "binary:logitraw", "reg:logistic"}
 
 
 def boosted_model(model: Any) -> BoostedModel:
@@ -27,13 +28,27 @@ def boosted_model(model: Any) -> BoostedModel:
     name = type(model).__name__
     check_fitted(model, name)
     booster = model if isinstance(model, Booster) else model.get_booster()
-    n_classes = _count_classes(booster, name, callable(getattr(model, "objective", None)))
+    check_one_label(booster, name)
+    learner = _learner(booster)
+    n_classes = _count_classes(learner, name, callable(getattr(model, "objective", None)))
+    n_iterations = _count_iterations(booster)
     return BoostedModel(
         name,
         getattr(model, "classes_", np.arange(n_classes)),
-        _count_iterations(booster),
+        n_iterations,
         partial(_increments, model, booster),
+        only_whole=_only_whole(learner["gradient_booster"], n_iterations),
     )
+
+
+def check_one_label(booster: Any, name: str) -> None:
+    """Raise if a booster was trained on several labels."""
+    if int(_learner(booster)["learner_model_param"]["num_target"]) > 1:
+        raise InvalidInput(f"{name} {SEVERAL_LABELS}")
+
+
+def _learner(booster: Any) -> Any:
+    return json.loads(booster.save_config())["learner"]
 
 
 def _count_iterations(booster: Any) -> int:
@@ -74,21 +89,10 @@ def _increments(model: Any, booster: Any, rows: Any, edges: list[int]) -> Iterat
         yield as_columns(margins)
 
 
-def _count_classes(booster: Any, name: str, is_custom: bool) -> int:
-    """Return the number of classes; raises for boosters whose iterations are no sum of scores."""
-    learner = json.loads(booster.save_config())["learner"]
-    kind, objective = learner["gradient_booster"]["name"], learner["objective"]["name"]
-    if kind in _NO_SUM:
-        raise InvalidInput(
-            f"{name} was trained {_NO_SUM[kind]}, so that parts of its iterations are no model; "
-            "train it with booster='gbtree', or fit several by scorewise.BootstrapEnsemble"
-        )
-    if int(learner["learner_model_param"]["num_target"]) > 1:
-        raise InvalidInput(
-            f"{name} was trained on several labels, whose scores share their trees; "
-            "sklearn.multioutput.MultiOutputClassifier fits a model for each label"
-        )
-    if objective == "binary:logistic" and not is_custom:
+def _count_classes(learner: Any, name: str, is_custom: bool) -> int:
+    """Return the number of classes; raises for scores that are no log-odds."""
+    objective = learner["objective"]["name"]
+    if objective in _LOG_ODDS and not is_custom:
         return 2
     if objective in {"multi:softprob", "multi:softmax"} and not is_custom:
         return int(learner["learner_model_param"]["num_class"])
@@ -97,3 +101,11 @@ def _count_classes(booster: Any, name: str, is_custom: bool) -> int:
         "from whose scores no probabilities that sum to 1 follow; train it with 'binary:logistic' "
         "or 'multi:softprob'"
     )
+
+
+def _only_whole(gradient_booster: Any, n_iterations: int) -> str:
+    """Return how a booster was trained whose iterations are no sum of scores, or only one."""
+    trees = gradient_booster.get("gbtree_model_param", {})
+    if n_iterations == 1 and int(trees.get("num_parallel_tree", 1)) > 1:
+        return "as a random forest, whose trees are all of one iteration"
+    return _ONLY_WHOLE.get(gradient_booster["name"], "")

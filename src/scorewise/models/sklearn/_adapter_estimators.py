@@ -16,6 +16,7 @@ from scorewise.models._adapters import (
     ALL_OPTIONS,
     Adapter,
     describe_members,
+    has_joint_rows,
     has_members,
     instance_of,
     kind_of,
@@ -264,6 +265,7 @@ ADAPTERS = (
         sampler=_sample_calibrated,
         options=ALL_OPTIONS,
         describe=_describe_calibrated,
+        has_joint_rows=lambda calibrated: has_joint_rows(calibrated.estimator),
     ),
     Adapter(
         matches=instance_of(

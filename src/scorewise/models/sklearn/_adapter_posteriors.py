@@ -24,8 +24,9 @@ def _describe_process(process: Any) -> str:
     latent = "the latent function" if process.n_classes_ == 2 else "each class's latent function"
     return (
         f"draws of {latent} from its Laplace approximation, at the same quantile in every row: "
-        "exact for each row, but rows vary together, so do not choose batches by them; the "
-        "uncertainty of the kernel's parameters is left out"
+        "exact for each row, but not for several rows together, so use neither batches nor targets "
+        "(scorewise.BootstrapEnsemble makes members for these); the uncertainty of the kernel's "
+        "parameters is left out"
     )
 
 
@@ -43,5 +44,6 @@ ADAPTERS = (
         matches=instance_of("sklearn.gaussian_process.GaussianProcessClassifier"),
         sampler=_sample_process,
         describe=_describe_process,
+        has_joint_rows=lambda process: False,
     ),
 )

@@ -28,7 +28,7 @@ def committee_of_classifiers(
     if not classifiers:
         raise InvalidInput("the list of classifiers is empty")
     members = [_member(model, f"member {i}") for i, model in enumerate(classifiers)]
-    labels = [_labels(model, m.name) for model, m in zip(classifiers, members, strict=True)]
+    labels = list(map(_labels, classifiers))
     if classes is None:
         classes = max(labels, key=len)
     aligned = tuple(
@@ -63,9 +63,9 @@ def _member(model: Any, position: str) -> Member:
     return Member(name, model.predict_proba, decision_function=scores)
 
 
-def _labels(model: Any, name: str) -> np.ndarray:
-    labels = getattr(model, "classes_", None)
-    return np.asarray(known_classes(model) if labels is None else labels)
+def _labels(model: Any) -> np.ndarray:
+    labels = known_classes(model)  # raises for boosted models of several labels
+    return np.asarray(getattr(model, "classes_", labels))
 
 
 def align(labels: np.ndarray, classes: np.ndarray, name: str) -> np.ndarray | None:
@@ -197,7 +197,7 @@ def _columns_of_indices(model: Any, classes: np.ndarray, name: str) -> np.ndarra
 
     A member that was fitted beforehand, on the classes themselves, has all of them.
     """
-    labels = _labels(model, name)
+    labels = _labels(model)
     if np.array_equal(labels, classes):
         return None
     return align(labels, np.arange(len(classes)), name)

@@ -3,7 +3,8 @@
 The posterior of the latent function f is Gaussian in every row. Member m is its quantile function
 μ(x) + z_m σ(x), with the same standard normal z_m in every row. In this way a row's samples have
 exactly the distribution of f there and do not depend on the other rows. A joint draw for all rows
-would need their covariance, of N² numbers, and would change with the batch.
+would need their covariance, of N² numbers, and would change with the batch. So nothing may be
+computed of several rows together.
 
 The z_m are not random: they are the quantiles (m + ½)/M of the standard normal, in random order,
 as means over them converge faster than over random draws. With several classes, each class has

@@ -66,9 +66,10 @@ class LaplaceClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
 
     Parameters
     ----------
-    estimator : LogisticRegression
+    estimator : LogisticRegression or LogisticRegressionCV
         Or a pipeline, a search or a ``FrozenEstimator`` that ends in one. A frozen one is not
-        fitted again: pass its training rows to ``fit``.
+        fitted again: pass its training rows to ``fit``. Of a ``LogisticRegressionCV``, which must
+        refit, the prior has the C that it chose.
 
     Attributes
     ----------
@@ -217,7 +218,12 @@ def _regression_in(model: Any) -> tuple[LogisticRegression, Any]:
         if len(model.steps) == 1:
             return regression, prepare
         return regression, lambda X: prepare(model[:-1].transform(X))
-    if not isinstance(model, LogisticRegression) or isinstance(model, LogisticRegressionCV):
+    if isinstance(model, LogisticRegressionCV) and not model.refit:
+        raise InvalidInput(
+            "the LogisticRegressionCV averages the coefficients of its folds, which are at the "
+            "maximum of no posterior; set refit=True"
+        )
+    if not isinstance(model, LogisticRegression):
         raise InvalidInput(
             "LaplaceClassifier takes a LogisticRegression, or a pipeline, GridSearchCV or "
             f"FrozenEstimator that ends in one, not {type(model).__name__}"
@@ -302,7 +308,11 @@ def _fit_posterior(
 def _penalty(model: LogisticRegression) -> float:
     """Return the precision of the prior; raises for a posterior of another form."""
     penalty = getattr(model, "penalty", "deprecated")  # as scikit-learn will remove it
-    if penalty == "l1" or (penalty in {"deprecated", "elasticnet"} and model.l1_ratio):
+    if isinstance(model, LogisticRegressionCV):  # alike for all classes
+        c, l1_ratio = np.ravel(model.C_)[0], np.ravel(model.l1_ratio_)[0]
+    else:
+        c, l1_ratio = model.C, model.l1_ratio
+    if penalty == "l1" or (penalty in {"deprecated", "elasticnet"} and l1_ratio):
         raise InvalidInput(
             "the L1 penalty has no Hessian where it sets coefficients to 0; fit the regression "
             "with the L2 penalty, or use scorewise.BootstrapEnsemble"
@@ -310,7 +320,7 @@ def _penalty(model: LogisticRegression) -> float:
     other_form = "multinomial" if len(model.classes_) == 2 else "ovr"
     if getattr(model, "multi_class", None) == other_form:  # until scikit-learn 1.7
         raise InvalidInput(f"multi_class={other_form!r} is not supported; leave out multi_class")
-    return 0.0 if penalty is None else 1 / model.C
+    return 0.0 if penalty is None else 1 / c
 
 
 def _contrasts(n_classes: int) -> np.ndarray:

@@ -8,6 +8,7 @@ from scorewise.models._adapters import ALL_OPTIONS, Adapter, NoMembers, instance
 from scorewise.models._samplers import Sampler, SamplingOptions
 
 _is_module = instance_of("torch.nn.Module")
+_has_weights = instance_of("laplace.baselaplace.ParametricLaplace")
 _is_dropout = instance_of("torch.nn.modules.dropout._DropoutNd")
 
 
@@ -56,6 +57,18 @@ def _describe_dropout(module: Any) -> str:
     )
 
 
+def _describe_laplace(laplace: Any) -> str:
+    name = type(laplace).__name__
+    if _has_weights(laplace):
+        drawn = f"draws of the weights from the Gaussian of {name} around the trained ones"
+    else:
+        drawn = (
+            f"draws of the outputs from the Gaussian of {name} in each row, with the same noise in "
+            "all rows, so use neither batches nor targets"
+        )
+    return f"{drawn}; it knows this one optimum only, and its width depends on prior_precision"
+
+
 ADAPTERS = (
     Adapter(
         matches=_has_dropout,
@@ -87,10 +100,8 @@ ADAPTERS = (
         classes=lambda laplace: None,
         sampler=_sample_laplace,
         options=("device",),
-        describe=lambda laplace: (
-            f"draws of the weights from the Gaussian of {type(laplace).__name__} around the "
-            "trained ones; it knows this one optimum only, and its width depends on prior_precision"
-        ),
+        describe=_describe_laplace,
+        has_joint_rows=_has_weights,
     ),
 )
 
