@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -146,12 +147,42 @@ def local_cluster(n_workers: int = 2, *, processes: bool = True) -> Iterator[Any
         yield client
 
 
+def forget_scorewise() -> None:
+    """Let this process, a worker, look as if scorewise was not installed."""
+    import sys
+
+    for name in [name for name in sys.modules if name.partition(".")[0] == "scorewise"]:
+        del sys.modules[name]
+    sys.modules["scorewise"] = None  # an import fails
+
+
 @contextmanager
-def process(*arguments: str) -> Iterator[subprocess.Popen[bytes]]:
-    """Another process of Python, which is killed at the end."""
+def scheduler_process(
+    folder: Path, **options: Any
+) -> Iterator[tuple[subprocess.Popen[bytes], str]]:
+    """A scheduler of its own and its address, with one worker process."""
+    from distributed import Client
+
+    file = folder / "scheduler.json"
+    arguments = ["--scheduler-file", str(file), "--host", "127.0.0.1", "--port", "0"]
+    command = ("-m", "distributed.cli.dask_scheduler", *arguments, "--no-dashboard")
+    with process(*command, **options) as scheduler:
+        wait_until(lambda: file.exists() and bool(file.read_text()))
+        address = json.loads(file.read_text())["address"]
+        arguments = [address, "--nthreads", "1", "--no-nanny", "--no-dashboard"]
+        with process("-m", "distributed.cli.dask_worker", *arguments):
+            with Client(address) as probe:
+                probe.wait_for_workers(1)
+            yield scheduler, address
+
+
+@contextmanager
+def process(*arguments: str, path: Sequence[Path] = ()) -> Iterator[subprocess.Popen[bytes]]:
+    """Another process of Python, which is killed at the end; it finds modules in ``path`` first."""
     quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-    path = {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}  # with the modules of the tests
-    with subprocess.Popen([sys.executable, *arguments], env=os.environ | path, **quiet) as started:
+    paths = [*map(str, path), *filter(None, sys.path)]  # with the modules of the tests
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(paths)}
+    with subprocess.Popen([sys.executable, *arguments], env=environment, **quiet) as started:
         try:
             yield started
         finally:

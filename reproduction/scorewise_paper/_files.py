@@ -27,17 +27,34 @@ def replacing(path: Path) -> Iterator[Path]:
 
     What a killed run leaves behind is removed by the next one that writes to ``path``.
     """
+    with _temporary(path) as partial:
+        yield partial
+        with partial.open("rb+") as file:  # or a power failure could leave a file without content
+            os.fsync(file.fileno())
+        os.replace(partial, path)
+
+
+@contextmanager
+def marked(path: Path) -> Iterator[Path]:
+    """Yield a file near ``path`` that is there during the block, and is of no other process.
+
+    What a killed process leaves behind is removed by the next one.
+    """
+    with _temporary(path) as mark:
+        mark.touch()
+        yield mark
+
+
+@contextmanager
+def _temporary(path: Path) -> Iterator[Path]:
+    """Yield a path in a temporary folder beside ``path``."""
     path.parent.mkdir(parents=True, exist_ok=True)
     _remove_leftovers(path)
     with (
         TemporaryDirectory(".partial", f".{path.name}.", path.parent) as folder,
         _held(Path(folder), wait=True),
     ):
-        partial = Path(folder, path.name)
-        yield partial
-        with partial.open("rb+") as file:  # or a power failure could leave a file without content
-            os.fsync(file.fileno())
-        os.replace(partial, path)
+        yield Path(folder, path.name)
 
 
 def _remove_leftovers(path: Path) -> None:

@@ -15,7 +15,7 @@ whose members must be stored.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Any
 
@@ -128,15 +128,15 @@ def compute(setup: Setup, cells: Sequence[Cell]) -> Iterator[tuple[Cell, Result]
     yield from compute_forests(setup, forests, alignment_numbers)
     ensembles = [cell for cell in cells if cell not in forests]
     # read here, as workers may not reach the results
-    members = {cell.key: _stored_members(setup, cell) for cell in ensembles}
-    yield from in_parallel(setup, partial(_ensemble_result, members), ensembles)
+    members = [_stored_members(setup, cell) for cell in ensembles]
+    yield from in_parallel(setup, _ensemble_result, ensembles, members)
 
 
 def _ensemble_result(
-    members: Mapping[str, tuple[np.ndarray, np.ndarray]], _: Setup, cell: Cell
+    _: Setup, cell: Cell, members: tuple[np.ndarray, np.ndarray]
 ) -> tuple[Cell, Result]:
     started = time.perf_counter()
-    probs, y = members[cell.key]
+    probs, y = members
     probs = probs.astype(np.float64)
     probs /= probs.sum(-1, keepdims=True)  # they are stored in half precision
     return cell, Result(alignment_numbers(probs, y), seconds=time.perf_counter() - started)

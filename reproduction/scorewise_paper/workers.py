@@ -8,6 +8,7 @@ worker continues from there; otherwise it begins again.
 
 from __future__ import annotations
 
+import pickle
 import platform
 import threading
 import time
@@ -16,14 +17,15 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
+from operator import methodcaller
 from pathlib import Path
-from tempfile import NamedTemporaryFile, TemporaryDirectory
+from tempfile import TemporaryDirectory
 from typing import Any, TypeVar
 from uuid import uuid4
 
 from joblib import Parallel, delayed
 
-from scorewise_paper._files import progress_bar
+from scorewise_paper._files import marked, progress_bar
 from scorewise_paper.errors import CorruptData, InvalidInput, MissingData, ScorewiseError
 from scorewise_paper.results import Cell, Result, Store
 from scorewise_paper.runs import Setup
@@ -36,12 +38,13 @@ _IS_COMPUTING = threading.Lock()  # a group of networks, in this process
 
 
 def in_parallel(
-    setup: Setup, function: Callable[[Setup, Cell], Computed], cells: Sequence[Cell]
+    setup: Setup, function: Callable[..., Computed], cells: Sequence[Cell], *columns: Sequence[Any]
 ) -> Iterator[Computed]:
     """Yield what a function returns for cells, in the order in which they finish.
 
-    The scheduler of the setup passes cells to its workers; without one, joblib's configuration
-    decides. Not joblib's backend for Dask: it waits forever if workers die or lack a package.
+    It is called with the setup, a cell, and the value of the cell in each of the ``columns``. The
+    scheduler of the setup passes cells to its workers; without one, joblib's configuration decides.
+    Not joblib's backend for Dask: it waits forever if workers die or lack a package.
 
     Raises
     ------
@@ -65,21 +68,20 @@ def in_parallel(
     """
     if not cells:
         return
+    calls = [(cell, *values) for cell, *values in zip(cells, *columns, strict=True)]
     if setup.scheduler is None:
         parallel = Parallel(n_jobs=setup.n_jobs, return_as="generator_unordered")
-        yield from parallel(delayed(function)(setup, cell) for cell in cells)
+        yield from parallel(delayed(function)(setup, *call) for call in calls)
         return
     from scorewise.scale import cluster
 
-    with cluster(setup.scheduler) as client:
+    with cluster(setup.scheduler) as client, _clear_errors(client, __package__):
         from distributed import as_completed
 
-        _check_packages(client, __package__)
-        with _clear_errors():
-            sent = partial(_cell_on_worker, function, _without_cluster(setup))
-            futures = client.map(sent, cells, pure=False)
-            for future in as_completed(futures, loop=client.loop):
-                yield future.result()
+        sent = partial(_cell_on_worker, function, _without_cluster(setup))
+        futures = [_submitted(client, sent, *call) for call in calls]
+        for future in as_completed(futures, loop=client.loop):
+            yield future.result()
 
 
 def in_groups(
@@ -124,12 +126,14 @@ def in_groups(
         return
     from scorewise.scale import cluster
 
-    with cluster(setup.scheduler) as client:
-        _check_packages(client, __package__, "torch")
-        with closing(_results_of_groups(client, setup, compute, groups)) as results:
-            for group, computed in results:
-                yield from computed
-                forget(setup, group)
+    with (
+        cluster(setup.scheduler) as client,
+        _clear_errors(client, __package__, "torch"),
+        closing(_results_of_groups(client, setup, compute, groups)) as results,
+    ):
+        for group, computed in results:
+            yield from computed
+            forget(setup, group)
 
 
 def _results_of_groups(
@@ -139,22 +143,17 @@ def _results_of_groups(
     waiting = deque(enumerate(groups))
     running: dict[Any, tuple[str, int]] = {}  # by future: the worker's address, and the group
     locks = setup.store.folder / ".locks"
-    locks.mkdir(parents=True, exist_ok=True)
-    with (
-        NamedTemporaryFile(dir=locks, prefix="run-") as mark,
-        _shown_progress(client, setup, len(groups)) as topic,
-        _clear_errors(),
-    ):
-        task = _GroupTask(compute, _without_cluster(setup), Path(mark.name).absolute(), topic)
+    with marked(locks / "run") as mark, _shown_progress(client, setup, len(groups)) as topic:
+        task = _GroupTask(compute, _without_cluster(setup), mark.absolute(), topic)
         try:
             while waiting or running:
                 for address in _free_workers(client, running.values()) if waiting else ():
                     number, group = waiting.popleft()
-                    future = client.submit(
+                    future = _submitted(
+                        client,
                         task,
                         number,
                         group,
-                        key=f"{topic}-{number}",
                         workers=[address],
                         allow_other_workers=True,  # if this one is lost
                     )
@@ -172,6 +171,16 @@ def _results_of_groups(
                 client.cancel([*running])
 
 
+def _submitted(client: Any, function: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
+    """Return the future of a call, as bytes for a worker: the scheduler may lack its packages."""
+    import cloudpickle
+    from toolz import compose
+
+    call = compose(methodcaller("__call__"), pickle.loads)
+    packed = cloudpickle.dumps(partial(function, *arguments))
+    return client.submit(call, packed, pure=False, key=f"scorewise-paper-{uuid4().hex}", **options)
+
+
 def _free_workers(client: Any, running: Iterable[tuple[str, int]]) -> list[str]:
     """Return the addresses of workers without a group."""
     return sorted(client.nthreads().keys() - {address for address, _ in running})
@@ -182,10 +191,15 @@ def _shown_progress(client: Any, setup: Setup, n_groups: int) -> Iterator[str]:
     """Show a bar of groups, and yield the topic under which workers report their steps."""
     topic = f"scorewise-paper-{uuid4().hex}"
     shares = [0.0] * n_groups
-    with progress_bar("groups of networks", n_groups, setup.progress, unit_scale=True) as bar:
+    report = setup.progress if callable(setup.progress) else None
+    shown = False if report else setup.progress
+    with progress_bar("groups of networks", n_groups, shown, unit_scale=True) as bar:
 
         def show(event: tuple[float, dict[str, Any]]) -> None:
             step = event[1]
+            if report is not None:
+                report(step["task"], step["done"], step["total"])
+                return
             share = step["done"] / max(1, step["total"])
             shares[step["group"]] = min(1.0, max(shares[step["group"]], share))
             bar.set_postfix_str(f"{step['task']}: {step['done']} of {step['total']}", refresh=False)
@@ -209,8 +223,8 @@ def _without_cluster(setup: Setup) -> Setup:
 
 
 @contextmanager
-def _clear_errors() -> Iterator[None]:
-    """Raise a clear error if workers die, or the scheduler is lost."""
+def _clear_errors(client: Any, *packages: str) -> Iterator[None]:
+    """Raise a clear error if workers lack packages or die, or the scheduler is lost."""
     from concurrent.futures import CancelledError
 
     from distributed import KilledWorker
@@ -218,7 +232,12 @@ def _clear_errors() -> Iterator[None]:
 
     again = "Finished results are stored: run the same again"
     try:
-        yield
+        _check_packages(client, *packages)
+        try:
+            yield
+        except ImportError:  # of a worker that joined later
+            _check_packages(client, *packages)
+            raise
     except KilledWorker as error:
         raise ScorewiseError(
             f"workers of the cluster died, perhaps for lack of memory: {error} {again}, with more "
@@ -254,12 +273,12 @@ def _check_packages(client: Any, *names: str) -> None:
 
 
 def _cell_on_worker(
-    function: Callable[[Setup, Cell], Computed], setup: Setup, cell: Cell
+    function: Callable[..., Computed], setup: Setup, cell: Cell, *values: Any
 ) -> Computed:
     """Return what a function returns for a cell."""
     with _naming_worker():
         _check_data(setup, cell)
-        return function(setup, cell)
+        return function(setup, cell, *values)
 
 
 @dataclass(frozen=True)

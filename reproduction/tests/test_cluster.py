@@ -4,25 +4,28 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
 import sys
 import time
+import warnings
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import nullcontext
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import joblib
 import pytest
 from distributed import Client, LocalCluster
+from distributed.comm import CommClosedError
 
 from paper_support import SMALL, Maker, contents, reproduce
 from scorewise_paper import Cell, Result, Setup, Store, learning, run
-from scorewise_paper._files import progress_bar
+from scorewise_paper._files import marked, progress_bar
 from scorewise_paper.errors import CorruptData, InvalidInput, ScorewiseError
 from scorewise_paper.learning import _learn_together
-from scorewise_paper.workers import in_groups
+from scorewise_paper.workers import in_groups, in_parallel
 
 # Dask leaves connections open that it was making to workers when they died.
 pytestmark = [
@@ -218,9 +221,9 @@ def test_networks_of_a_lost_worker_continue_from_their_checkpoint(
 def test_workers_that_cannot_reach_the_results_write_no_files_there(
     setup, tmp_path, address, monkeypatch
 ):
-    nowhere = nullcontext(SimpleNamespace(name=str(tmp_path / "another machine" / "mark")))
+    nowhere = nullcontext(tmp_path / "another machine" / "mark")
     with monkeypatch.context() as patch:
-        patch.setattr("scorewise_paper.workers.NamedTemporaryFile", lambda **_: nowhere)
+        patch.setattr("scorewise_paper.workers.marked", lambda _: nowhere)
         run(["figure-sp-cifar10"], setup("cluster", address))
     run(["figure-sp-cifar10"], setup("here"))
     assert contents(tmp_path / "cluster") == contents(tmp_path / "here")
@@ -247,10 +250,10 @@ def _steps_until_cancelled(setup: Setup, cells: Sequence[Cell]) -> Iterator[tupl
         (setup.store.folder / "ended").touch()
 
 
-def _wait_for(path: Path) -> None:
+def _wait_until(is_true: Callable[[], bool]) -> None:
     until = time.monotonic() + 120
-    while not path.exists():
-        assert time.monotonic() < until, f"{path} is never written"
+    while not is_true():
+        assert time.monotonic() < until, "it hangs"
         time.sleep(0.01)
 
 
@@ -259,9 +262,9 @@ def test_networks_of_a_run_that_has_ended_stop_at_their_next_step(setup, address
     groups = [[Cell("figure-2", 1, {"run": i, "sets": {}})] for i in range(2)]
     results = in_groups(here, _steps_until_cancelled, groups)
     next(results)
-    _wait_for(here.store.folder / "begun")
+    _wait_until((here.store.folder / "begun").exists)
     results.close()
-    _wait_for(here.store.folder / "ended")
+    _wait_until((here.store.folder / "ended").exists)
 
 
 _at_once: list[int] = []
@@ -275,13 +278,147 @@ def _alone(setup: Setup, cells: Sequence[Cell]) -> Iterator[tuple[Cell, Result]]
 
 
 def test_worker_of_several_threads_takes_one_group_at_a_time(setup):
-    options: dict[str, Any] = {"host": "127.0.0.1", "protocol": "tcp", "processes": False}
     groups = [[Cell("figure-2", 1, {"run": i, "sets": {}})] for i in range(3)]
-    with LocalCluster(
-        n_workers=1, threads_per_worker=3, dashboard_address="127.0.0.1:0", **options
-    ) as started:
+    with LocalCluster(**_THREADS | {"threads_per_worker": 3}) as started:
         here = setup("results", started.scheduler_address, progress=False)
         assert [x.numbers["at once"] for _, x in in_groups(here, _alone, groups)] == [1, 1, 1]
+
+
+_THREADS: dict[str, Any] = {
+    "n_workers": 1,
+    "threads_per_worker": 1,
+    "processes": False,
+    "host": "127.0.0.1",
+    "protocol": "tcp",
+    "dashboard_address": "127.0.0.1:0",
+}
+
+
+def _run_of(_: Setup, cell: Cell) -> int:
+    return cell.setting["run"]
+
+
+@pytest.mark.parametrize("kind", ["cells", "groups"])
+def test_work_that_waits_for_workers_says_so(kind, setup, monkeypatch):
+    monkeypatch.setattr("scorewise.scale._cluster._LOOK_EVERY", 0.1)
+    cells = [Cell("figure-2", 1, {"run": i, "sets": {}}) for i in range(3)]
+    with (
+        LocalCluster(**_THREADS) as started,
+        warnings.catch_warnings(record=True, action="always") as warned,
+        ThreadPoolExecutor(1) as threads,
+    ):
+        here = setup("results", started.scheduler_address, progress=False)
+        if kind == "cells":
+            results = in_parallel(here, _run_of, cells)
+        else:
+            results = in_groups(here, _alone, [[cell] for cell in cells])
+        next(results)
+        started.scale(0)
+        _wait_until(lambda: not started.scheduler.workers)
+        rest = threads.submit(list, results)
+        _wait_until(lambda: len(warned) > 0)
+        assert "has no workers; waiting for one" in str(warned[0].message)
+        started.scale(1)
+        assert len(rest.result()) == 2
+
+
+def test_steps_of_workers_are_passed_to_a_function(setup):
+    steps: list[tuple[str, int, int]] = []
+    groups = [[Cell("figure-2", 1, {"run": i, "sets": {}})] for i in range(2)]
+    with LocalCluster(**_THREADS) as started:
+        here = setup("results", started.scheduler_address, progress=lambda *x: steps.append(x))
+        assert len([*in_groups(here, _three_steps, groups)]) == 2
+        _wait_until(lambda: len(steps) == 6)
+    assert sorted(steps) == sorted([("steps", done, 3) for done in (1, 2, 3)] * 2)
+
+
+def _three_steps(setup: Setup, cells: Sequence[Cell]) -> Iterator[tuple[Cell, Result]]:
+    with progress_bar("steps", 3, setup.progress) as bar:
+        for _ in range(3):
+            bar.update(1)
+    yield cells[0], Result({})
+
+
+def test_each_task_gets_the_values_of_its_cell_alone(setup):
+    cells = [Cell("figure-2", 1, {"run": i, "sets": {}}) for i in range(3)]
+    with LocalCluster(**_THREADS) as started:
+        for here in (setup("here"), setup("cluster", started.scheduler_address)):
+            results = in_parallel(here, lambda _, cell, *x: (cell.setting["run"], x), cells, "abc")
+            assert sorted(results) == [(0, ("a",)), (1, ("b",)), (2, ("c",))]
+
+
+def test_scheduler_needs_no_package(setup, tmp_path):
+    (tmp_path / "without").mkdir()
+    for name in ("scorewise", "scorewise_paper"):
+        (tmp_path / f"without/{name}.py").write_text(f"raise ModuleNotFoundError('{name}')")
+    file = tmp_path / "scheduler.json"
+    options = ("--scheduler-file", file, "--host", "127.0.0.1", "--port", "0", "--no-dashboard")
+    with _process("dask_scheduler", *options, path=tmp_path / "without"):
+        _wait_until(lambda: file.exists() and bool(file.read_text()))
+        address = json.loads(file.read_text())["address"]
+        with _process("dask_worker", address, "--nthreads", "1", "--no-nanny", "--no-dashboard"):
+            with Client(address) as probe:
+                probe.wait_for_workers(1)
+            assert run(["figure-1"], setup("results", address)).computed == SMALL.runs
+            with pytest.raises(InvalidInput, match="the device 'abacus' cannot be used"):
+                run(["figure-2"], setup("results", address, device="abacus"))
+
+
+@contextmanager
+def _process(program: str, *arguments: object, path: Path | None = None) -> Iterator[None]:
+    paths = [*filter(None, [path, *sys.path])]
+    with subprocess.Popen(
+        [sys.executable, "-m", f"distributed.cli.{program}", *map(str, arguments)],
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(map(str, paths))},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    ) as started:
+        try:
+            yield
+        finally:
+            started.kill()
+
+
+def _forget_this_project(_: Setup, cell: Cell) -> int:
+    for name in [name for name in sys.modules if name.partition(".")[0] == "scorewise_paper"]:
+        del sys.modules[name]
+    sys.modules["scorewise_paper"] = None
+    return cell.setting["run"]
+
+
+def test_worker_that_joins_without_a_package_is_named(setup):
+    cells = [Cell("figure-2", 1, {"run": i, "sets": {}}) for i in range(2)]
+    with LocalCluster(**_THREADS | {"processes": True}) as started:
+        results = in_parallel(
+            setup("results", started.scheduler_address), _forget_this_project, cells
+        )
+        next(results)
+        with pytest.raises(InvalidInput, match=r"worker tcp://.* cannot import scorewise_paper"):
+            next(results)
+
+
+def test_scheduler_that_is_lost_while_packages_are_checked_is_an_error(setup, address, monkeypatch):
+    def lost(*_: object) -> None:
+        raise CommClosedError("the other end is closed")
+
+    monkeypatch.setattr("scorewise_paper.workers._check_packages", lost)
+    with pytest.raises(ScorewiseError, match="the scheduler was lost"):
+        run(["figure-2"], setup("results", address))
+
+
+def test_marks_of_killed_processes_are_removed(tmp_path):
+    code = (
+        "import os, sys; from pathlib import Path; from scorewise_paper._files import marked\n"
+        "with marked(Path(sys.argv[1])): os._exit(1)"
+    )
+    for _ in range(2):
+        subprocess.run([sys.executable, "-c", code, tmp_path / "run"], check=False)
+        assert len([*tmp_path.iterdir()]) == 1
+    with marked(tmp_path / "run") as mark, marked(tmp_path / "run") as other:
+        assert len([*tmp_path.iterdir()]) == 2
+        assert mark.is_file()
+        assert other.is_file()
+    assert not [*tmp_path.iterdir()]
 
 
 def _die(*_: object) -> None:

@@ -101,7 +101,42 @@ def shape_text(shape: Sequence[int]) -> str:
     '12,000 rows, 1 member, 3 classes'
     """
     n, m, k = shape
-    return f"{n:,} row{'s' * (n != 1)}, {m:,} member{'s' * (m != 1)}, {k:,} classes"
+    return f"{counted(n, 'row')}, {counted(m, 'member')}, {k:,} classes"
+
+
+def one_line(error: BaseException) -> str:
+    r"""Return the message of an error of another library on one line, without a full stop.
+
+    Examples
+    --------
+    >>> one_line(OSError("Unexpected end of stream.\nA page was expected."))
+    'Unexpected end of stream; A page was expected'
+    """
+    lines = [line.strip().rstrip(".;:") for line in str(error).splitlines()]
+    return "; ".join(filter(None, lines)) or type(error).__name__
+
+
+def counted(n: int, noun: str) -> str:
+    """Return a number of things in words.
+
+    Examples
+    --------
+    >>> counted(1, "row"), counted(2000, "row")
+    ('1 row', '2,000 rows')
+    """
+    return f"{n:,} {noun}{'s' * (n != 1)}"
+
+
+def left_out_text(n_rows: int, n_files: int) -> str:
+    """Return the numbers of rows and files of a data set that are left out, in words.
+
+    Examples
+    --------
+    >>> left_out_text(65, 1), left_out_text(0, 2)
+    ('65 invalid rows and 1 unreadable file', '2 unreadable files')
+    """
+    numbers = {"invalid row": n_rows, "unreadable file": n_files}
+    return " and ".join(counted(n, noun) for noun, n in numbers.items() if n)
 
 
 def cut(text: str, width: int) -> str:

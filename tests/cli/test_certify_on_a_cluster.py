@@ -85,13 +85,15 @@ def test_invalid_rows_are_set_aside_in_a_folder(name, scheduler, folder):
     options = (*READERS[name], "--scheduler", scheduler)
     stopped = sentence_of(run(name, "rows", *options))
     assert "'3.parquet': row 3 (row 3 of row group 0)" in stopped
+    assert "use --on-bad-rows quarantine --quarantine FOLDER to set invalid rows aside" in stopped
     aside = ("--on-bad-rows", "quarantine", "--quarantine", "bad")
     result = run(name, "rows", *options, *aside)
     assert result.exit_code == 0, result.output
     message = " ".join(result.stderr.split())
-    assert "Warning: 1 invalid row of 1 file are in " in message
+    [check] = Path("bad").iterdir()
+    assert f"Warning: 1 invalid row of 1 file is in {check.resolve()}/_quarantine (1:" in message
     assert "(1: probs sums to …, not …)" in message
-    assert Path("bad/_quarantine/part-00003.parquet").exists()
+    assert (check / "_quarantine/part-00003.parquet").exists()
     if name == "certify":
         assert "1,204 valid rows, and holds for valid rows only; 1 invalid row was" in " ".join(
             result.stdout.split()

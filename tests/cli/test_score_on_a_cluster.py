@@ -57,7 +57,7 @@ def test_a_bad_row_stops_the_run_and_quarantine_goes_on(tmp_path):
 
     repeated = score(tmp_path, *quarantine)
     assert f"{N_PARTITIONS} files were scored by an earlier run" in repeated.stdout
-    assert "1 invalid row of 1 file are in _quarantine" in " ".join(repeated.stderr.split())
+    assert "1 invalid row of 1 file is in _quarantine" in " ".join(repeated.stderr.split())
 
 
 def test_a_scheduler_at_an_address_does_the_work(tmp_path):

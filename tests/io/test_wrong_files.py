@@ -39,7 +39,7 @@ WRONG: dict[str, tuple[str, Callable[[Path], Any], str]] = {
     "a class less": (
         "a.parquet",
         columns(probs=nested(3, [[0.5, 0.2, 0.3], [0.5, 0.5]])),
-        f"{PLACE}, member 1: probs has 2 entries, and the first row has 3",
+        f"{PLACE}, member 1: probs has 2 entries, not 3",
     ),
     "a member that is none": (
         "a.parquet",
@@ -92,7 +92,11 @@ WRONG: dict[str, tuple[str, Callable[[Path], Any], str]] = {
         columns(probs=None, p_0_0=["x"] * 7, p_0_1=[0.5] * 7),
         "'a.parquet': column 'p_0_0' holds string",
     ),
-    "an empty first row": ("a.parquet", columns(probs=nested(0, [])), "'a.parquet': row 0 of"),
+    "an empty first row": (
+        "a.parquet",
+        columns(probs=nested(0, [])),
+        r"'a.parquet': row 0 \(row 0 of row group 0\): probs has 0 entries, not 2",
+    ),
     "a missing column": (
         "a.parquet",
         columns(probs=None, p_0_0=[0.5] * 7, p_0_1=[0.5] * 7, p_1_0=[0.5] * 7),

@@ -4,13 +4,26 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import warnings
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 import dask
+import dask.array as da
+import numpy as np
 import pytest
+from distributed.comm import CommClosedError
 
 import scorewise as sw
-from scale_support import HANG, local_cluster
-from scorewise.scale import cluster
+from scale_support import (
+    HANG,
+    forget_scorewise,
+    local_cluster,
+    scheduler_process,
+    wait_until,
+    write_dataset,
+)
+from scorewise.scale import cluster, evaluate_dataset, score_dataset
 
 
 @pytest.fixture
@@ -89,14 +102,6 @@ def test_another_patch_of_numpy_is_the_same(monkeypatch, client):
         pass
 
 
-def forget_scorewise() -> None:
-    import sys
-
-    for name in [name for name in sys.modules if name.partition(".")[0] == "scorewise"]:
-        del sys.modules[name]
-    sys.modules["scorewise"] = None  # an import fails
-
-
 def test_a_worker_without_scorewise_is_named():
     with local_cluster(1) as client:
         client.run(forget_scorewise)
@@ -115,6 +120,61 @@ def test_a_scheduler_without_workers_is_a_warning():
         pytest.warns(match="has no workers; waiting for one"),
         cluster(client),
     ):
+        pass
+
+
+def test_work_without_workers_is_waited_for_with_one_warning(monkeypatch):
+    monkeypatch.setattr("scorewise.scale._cluster._LOOK_EVERY", 0.1)
+    probs = np.random.default_rng(0).dirichlet(np.ones(3), size=(40, 5))
+    lazy = da.from_array(probs, chunks=(20, 5, 3))
+    compared = partial(sw.compare, y=np.zeros(40, int), rules="log", baselines=False)
+    with (
+        local_cluster(1, processes=False) as threads,
+        warnings.catch_warnings(record=True, action="always") as warned,
+        ThreadPoolExecutor(1) as others,
+        cluster(threads),
+    ):
+        threads.cluster.scale(0)
+        wait_until(lambda: not threads.nthreads())
+        run = others.submit(compared, lazy)
+        wait_until(lambda: len(warned) > 0)
+        threads.cluster.scale(1)
+        assert run.result().best == compared(probs).best
+    assert ["has no workers; waiting for one" in str(x.message) for x in warned] == [True]
+
+
+def test_work_on_dask_arrays_that_nobody_computes_is_not_silent(monkeypatch):
+    monkeypatch.setattr("scorewise.scale._cluster._LOOK_EVERY", 0.1)
+    scores = da.arange(40, chunks=20)
+    with (
+        local_cluster(0, processes=False) as threads,
+        warnings.catch_warnings(record=True, action="always") as warned,
+        ThreadPoolExecutor(1) as others,
+    ):
+        run = others.submit(sw.acquire, scores, 1)
+        wait_until(lambda: len(warned) > 0)
+        assert "has no workers; waiting for one" in str(warned[0].message)
+        threads.cluster.scale(1)
+        assert run.result().tolist() == [39]
+
+
+def test_a_scheduler_without_scorewise_is_named_where_it_needs_it(tmp_path):
+    (tmp_path / "without").mkdir()
+    (tmp_path / "without/scorewise.py").write_text("raise ModuleNotFoundError('scorewise')")
+    source = write_dataset(tmp_path / "in", labels=True)
+    with scheduler_process(tmp_path, path=[tmp_path / "without"]) as (_, address):
+        assert score_dataset(source, "log", tmp_path / "out", scheduler=address).n_rows == 320
+        message = f"the scheduler {address} cannot import scorewise: install it where it runs"
+        with pytest.raises(sw.InvalidInput, match=message):
+            evaluate_dataset(source, rules="log", scheduler=address)
+
+
+def test_a_scheduler_that_is_lost_while_workers_are_checked_is_an_error(threads, monkeypatch):
+    def lost(*_: object, **__: object) -> None:
+        raise CommClosedError("the other end is closed")
+
+    monkeypatch.setattr(type(threads), "run", lost)
+    with pytest.raises(sw.ScorewiseError, match="the scheduler was lost"), cluster(threads):
         pass
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import json
 import os
 import signal
 import sys
@@ -17,7 +16,6 @@ from typing import Any
 import cloudpickle
 import dask
 import pytest
-from distributed import Client
 
 import scorewise as sw
 from scale_support import (
@@ -25,11 +23,13 @@ from scale_support import (
     RULES,
     HeldScores,
     contents,
+    forget_scorewise,
     held_process,
     held_scores,
     let_go,
     local_cluster,
     process,
+    scheduler_process,
     stamps,
     wait_until,
     write_dataset,
@@ -110,24 +110,16 @@ def test_a_lost_scheduler_is_an_error_and_the_run_is_resumed(
 ):
     out, gate = tmp_path / "out", tmp_path / "gate"
     work = held_scores(gate, HELD)
-    file = tmp_path / "scheduler.json"
-    options = ["--scheduler-file", str(file), "--host", "127.0.0.1", "--port", "0"]
     with (
-        process("-m", "distributed.cli.dask_scheduler", *options, "--no-dashboard") as scheduler,
+        scheduler_process(tmp_path) as (scheduler, address),
         dask.config.set({"distributed.comm.timeouts.connect": "2s"}),
         ThreadPoolExecutor(1) as threads,
     ):
-        wait_until(lambda: file.exists() and bool(file.read_text()))
-        address = json.loads(file.read_text())["address"]
-        options = [address, "--nthreads", "1", "--no-nanny", "--no-dashboard"]
-        with process("-m", "distributed.cli.dask_worker", *options):
-            with Client(address) as probe:
-                probe.wait_for_workers(1)
-            run = threads.submit(write_partitions, dataset, work, out, scheduler=address)
-            held_process(gate, run)
-            scheduler.kill()
-            with pytest.raises(sw.ScorewiseError, match="repeat the command"):
-                run.result()
+        run = threads.submit(write_partitions, dataset, work, out, scheduler=address)
+        held_process(gate, run)
+        scheduler.kill()
+        with pytest.raises(sw.ScorewiseError, match="repeat the command"):
+            run.result()
     n_finished = len(stamps(out))
     assert scored(dataset, out, client).resumed == n_finished > 0
     assert contents(out) == undisturbed
@@ -511,7 +503,7 @@ def number_of(partition: Any) -> int:
 
 
 def test_a_warning_says_once_that_all_workers_are_gone(dataset, monkeypatch):
-    monkeypatch.setattr("scorewise.scale._job._CHECK_EVERY", 0.1)
+    monkeypatch.setattr("scorewise.scale._cluster._LOOK_EVERY", 0.1)
     partitions = dataset.partitions * 4
     with (
         local_cluster(1, processes=False) as client,
@@ -527,6 +519,14 @@ def test_a_warning_says_once_that_all_workers_are_gone(dataset, monkeypatch):
         client.cluster.scale(1)
         assert [first, *(partition for partition, _ in rest.result())] == [*partitions]
     assert ["has no workers; waiting for one" in str(x.message) for x in warned] == [True]
+
+
+def test_a_worker_that_joins_without_scorewise_is_named_rather_than_a_file(dataset):
+    with local_cluster(1) as client:
+        client.run(forget_scorewise)
+        (worker,) = client.nthreads()
+        with pytest.raises(sw.InvalidInput, match=f"^the worker {worker} cannot import scorewise"):
+            list(map_in_order(client, number_of, dataset.partitions))
 
 
 def test_the_scheduler_holds_few_partitions_at_a_time(dataset):

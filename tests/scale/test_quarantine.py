@@ -25,6 +25,7 @@ from scorewise.scale import (
     compare_dataset,
     evaluate_dataset,
     label_dataset,
+    score_dataset,
 )
 
 N = 60  # rows of a file
@@ -114,6 +115,11 @@ def of_evaluation(folder: Path, **options: Any) -> Any:
     return evaluation.n_rows, evaluation.loss, ids, evaluation.certificates
 
 
+def checks(folder: Path) -> list[Path]:
+    """The folders of all checks of data sets."""
+    return sorted(folder.iterdir())
+
+
 WORK: dict[str, Callable[..., Any]] = {
     "certify": of_policy,
     "calibrate": of_calibration,
@@ -137,7 +143,7 @@ def aside(client: Client, tmp_path: Path) -> dict[str, Any]:
 @pytest.mark.parametrize("name", WORK)
 def test_results_are_those_of_the_valid_rows(name, folder, tmp_path, client, aside):
     valid = write(tmp_path / "valid", is_valid=True)
-    message = r"65 invalid rows of 3 files are in .*bad.*probs sums to …"
+    message = r"65 invalid rows of 3 files are in .*bad/in-\w{8}/_quarantine .*probs sums to …"
     with pytest.warns(ScorewiseWarning) as caught:
         results = WORK[name](folder, **aside)
     about_rows, about_file = (str(warning.message) for warning in caught)
@@ -156,12 +162,13 @@ def test_first_invalid_row_stops_the_work_otherwise(name, folder, client):
 @pytest.mark.filterwarnings("ignore::scorewise.errors.ScorewiseWarning")
 def test_every_invalid_row_is_in_the_folder_with_its_reason(folder, aside, tmp_path):
     of_policy(folder, **aside)
-    files = contents(tmp_path / "bad")
+    [check] = checks(tmp_path / "bad")
+    files = contents(check)
     assert [name for name in files if name.startswith("_quarantine")] == [
         f"_quarantine/part-{i:05d}.parquet" for i in range(3)
     ]
     assert not [name for name in files if name.startswith("part")]
-    table = pq.read_table(tmp_path / "bad/_quarantine/part-00000.parquet")
+    table = pq.read_table(check / "_quarantine/part-00000.parquet")
     assert table["row"].to_pylist() == list(BAD[0])
     assert table["ids"].to_pylist() == [f"0-{row}" for row in BAD[0]]
     for reason, text in zip(
@@ -179,16 +186,35 @@ def test_every_invalid_row_is_in_the_folder_with_its_reason(folder, aside, tmp_p
 @pytest.mark.filterwarnings("ignore::scorewise.errors.ScorewiseWarning")
 def test_policy_says_on_which_rows_it_rests(folder, aside, tmp_path):
     policy = certify_dataset(folder, max_loss=0.4, **aside)
-    sentence = "rests on 175 valid rows, and holds for valid rows only; 65 invalid rows were"
-    assert sentence in str(policy)
+    sentence = (
+        "rests on 175 valid rows, and holds for valid rows only; 65 invalid rows and 1 unreadable "
+        "file were left out."
+    )
+    assert str(policy).endswith(sentence)
     left_out = policy.metadata["left_out"]
     assert (policy.n_left_out, left_out["rows"], left_out["files"]) == (65, 65, 1)
-    assert left_out["folder"] == str(tmp_path / "bad")
+    assert left_out["folder"] == str(checks(tmp_path / "bad")[0])
     assert sum(left_out["reasons"].values()) == 65
     policy.save(tmp_path / "policy.json")
     loaded = sw.load_policy(tmp_path / "policy.json")
     assert str(loaded) == str(policy)
-    assert loaded.n_left_out == 65
+    assert (loaded.n_left_out, loaded.n_files_left_out) == (65, 1)
+
+
+@pytest.mark.filterwarnings("ignore::scorewise.errors.ScorewiseWarning")
+def test_files_that_cannot_be_read_are_not_kept_silent(tmp_path, aside):
+    folder = write(tmp_path / "in", is_valid=True)
+    (folder / CORRUPT).write_bytes(b"PAR1 and nothing else")
+    policy = certify_dataset(folder, max_loss=0.4, **aside)
+    sentence = "175 valid rows, and holds for valid rows only; 1 unreadable file was left out."
+    assert str(policy).endswith(sentence)
+    calibration = calibrate_dataset(folder, **aside)
+    assert str(calibration).endswith(" 1 unreadable file was left out.")
+    calibration.save(tmp_path / "calibration.json")
+    loaded = sw.load_calibration(tmp_path / "calibration.json")
+    chosen = label_dataset(folder, 20, **aside)
+    for result in (policy, calibration, loaded, chosen):
+        assert (result.n_left_out, result.n_files_left_out) == (0, 1)
 
 
 @pytest.mark.filterwarnings("ignore::scorewise.errors.ScorewiseWarning")
@@ -215,23 +241,59 @@ def test_rows_keep_their_numbers(tmp_path, aside):
 
 
 @pytest.mark.filterwarnings("ignore::scorewise.errors.ScorewiseWarning")
-def test_rows_are_checked_once_for_several_functions(folder, aside, tmp_path):
+def test_rows_are_checked_once_for_functions_that_read_the_same(folder, aside, tmp_path):
     expected = of_policy(folder, **aside)
     before = contents(tmp_path / "bad")
     times = {path: path.stat().st_mtime_ns for path in (tmp_path / "bad").rglob("*.parquet")}
     of_calibration(folder, **aside)
+    of_comparison(folder, **aside)
     assert {path: path.stat().st_mtime_ns for path in times} == times
-    damaged = tmp_path / "bad/_quarantine/part-00000.parquet"
-    damaged.write_bytes(b"damaged")
+    assert contents(tmp_path / "bad") == before
+    [check] = checks(tmp_path / "bad")
+    (check / "_quarantine/part-00000.parquet").write_bytes(b"damaged")
     assert of_policy(folder, **aside) == expected
     assert contents(tmp_path / "bad") == before
 
 
 @pytest.mark.filterwarnings("ignore::scorewise.errors.ScorewiseWarning")
-def test_both_sets_of_ood_detection_have_a_folder(folder, aside, tmp_path):
+def test_all_work_can_share_a_folder(folder, aside, client, tmp_path):
+    valid = write(tmp_path / "valid", is_valid=True)
+    for name in [*WORK, *reversed(WORK)]:
+        expected = WORK[name](valid, scheduler=client, progress=False)
+        assert WORK[name](folder, **aside) == expected
+    of_policy(folder, **aside, normalize=True)
+    before = contents(tmp_path / "bad")
+    of_evaluation(folder, **aside, ood=valid)
+    of_policy(folder, **aside)
+    assert {name: contents(tmp_path / "bad")[name] for name in before} == before
+
+
+@pytest.mark.filterwarnings("ignore::scorewise.errors.ScorewiseWarning")
+def test_each_set_of_ood_detection_is_checked_once(folder, aside, tmp_path):
     compare_dataset(folder, "ood", ood=folder, n_resamples=200, **aside)
-    for name in ("predictions", "ood"):
-        assert (tmp_path / "bad" / name / "_quarantine/part-00000.parquet").exists()
+    assert len(checks(tmp_path / "bad")) == 1
+    compare_dataset(folder, "ood", ood=write(tmp_path / "ood", is_valid=True), **aside)
+    assert [path.name.rpartition("-")[0] for path in checks(tmp_path / "bad")] == ["in", "ood"]
+
+
+def test_labels_and_ids_that_are_not_read_are_not_checked(tmp_path, client, aside):
+    valid = write(tmp_path / "valid", is_valid=True)
+    (tmp_path / "in").mkdir()
+    for file in range(2):
+        columns = rows_of(file)
+        columns["ids"][3] = None
+        columns["labels"] = [9] * N if file else columns["labels"]
+        pq.write_table(pa.table(columns), tmp_path / f"in/{file}.parquet")
+    without_ids = {"dataset": tmp_path / "in/0.parquet", "max_loss": 0.4}
+    options = {"dataset": valid, "n_resamples": 200, "ood": tmp_path / "in/1.parquet"}
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert certify_dataset(**without_ids, **aside).certificate.n_calibration == N
+        metrics = evaluate_dataset(**options, **aside).ood.metrics
+        compared = compare_dataset(**options, task="ood", random_state=0, **aside)
+    assert metrics == evaluate_dataset(**options, scheduler=client).ood.metrics
+    again = compare_dataset(**options, task="ood", random_state=0, scheduler=client)
+    assert [x.value for x in compared.standings] == [x.value for x in again.standings]
 
 
 def test_valid_rows_alone_are_used_without_a_warning(tmp_path, client, aside):
@@ -256,16 +318,21 @@ def test_options_that_do_not_fit_are_refused(name, folder, client, tmp_path):
 
 
 @pytest.mark.filterwarnings("ignore::scorewise.errors.ScorewiseWarning")
-def test_folder_of_another_check_or_of_others_is_not_replaced(folder, aside, tmp_path):
+def test_files_of_others_in_the_folder_stay(folder, aside, tmp_path):
+    (tmp_path / "bad").mkdir()
+    (tmp_path / "bad/letter.txt").write_text("dear")
     of_policy(folder, **aside)
+    of_policy(folder, **aside)
+    assert (tmp_path / "bad/letter.txt").read_text() == "dear"
+
+
+def test_outputs_of_another_command_are_not_mixed_with_invalid_rows(tmp_path, client, aside):
+    valid = write(tmp_path / "valid", is_valid=True)
+    score_dataset(valid, "log", tmp_path / "bad", scheduler=client)
     before = contents(tmp_path / "bad")
-    with pytest.raises(sw.InvalidInput, match=r"other settings.*choose another folder$"):
-        of_policy(write(tmp_path / "valid", is_valid=True), **aside)
+    with pytest.raises(sw.InvalidInput, match="has outputs of another command; choose another"):
+        of_policy(valid, **aside)
     assert contents(tmp_path / "bad") == before
-    (tmp_path / "mine").mkdir()
-    (tmp_path / "mine/letter.txt").write_text("dear")
-    with pytest.raises(sw.InvalidInput, match="did not put there"):
-        of_policy(folder, **aside | {"quarantine": tmp_path / "mine"})
 
 
 @pytest.mark.filterwarnings("ignore::scorewise.errors.ScorewiseWarning")

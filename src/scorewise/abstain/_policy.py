@@ -38,7 +38,7 @@ from scorewise._sealed_json import (
     verify_signature,
     write_sealed,
 )
-from scorewise._text import percent, quoted, shorten
+from scorewise._text import left_out_text, percent, quoted, shorten
 from scorewise.abstain._certificate import Certificate, warn_if_too_few_rows
 from scorewise.abstain._drift import Drift, compare_with_calibration, count_between
 from scorewise.abstain._precision import check_converted_on_host, check_precision, rounded_samples
@@ -50,7 +50,7 @@ from scorewise.io import Predictions
 from scorewise.rules import RuleLike, ScoringRule, get_rule, rule_from_json
 
 _KIND = "scorewise policy"
-_FORMAT = 4  # raised if the fields of a file change, or the threshold that rows certify
+_FORMAT = 5  # raised if the fields of a file change, or the threshold that rows certify
 _ROUNDING = 1e-9  # of the numbers of a certificate, relative, from one processor to another
 # the unit is that of the rule, and drift is checked again
 _CERTIFICATE_FIELDS = [f.name for f in fields(Certificate) if f.name not in ("unit", "drift")]
@@ -86,8 +86,9 @@ class Policy(TextInNotebooks):
         The largest loss that can occur.
     calibration : Calibration or None
         Applied to predictions before their uncertainty is compared.
-    n_left_out : int
-        Number of invalid rows that were left out of the certification rows.
+    n_left_out, n_files_left_out : int
+        Number of invalid rows, and of files that could not be read, that were left out of the
+        certification rows.
     metadata : dict
         Version, input path and its digest, or other values passed to ``certify``.
 
@@ -114,17 +115,18 @@ class Policy(TextInNotebooks):
     loss_bound: float
     calibration: Calibration | None = None
     n_left_out: int = 0
+    n_files_left_out: int = 0
     metadata: Mapping[str, Any] = field(default_factory=dict)
 
     def __repr__(self) -> str:
         method = "none" if self.calibration is None else self.calibration.method
         calibrated = "" if method == "none" else f" after {method} scaling"
         left_out = ""
-        if self.n_left_out:
-            n, n_left_out = self.certificate.n_calibration, self.n_left_out
+        if n_left_out := self.n_left_out + self.n_files_left_out:
             left_out = (
-                f" It rests on {n:,} valid rows, and holds for valid rows only; {n_left_out:,} "
-                f"invalid row{'s were' if n_left_out != 1 else ' was'} left out."
+                f" It rests on {self.certificate.n_calibration:,} valid rows, and holds for valid "
+                f"rows only; {left_out_text(self.n_left_out, self.n_files_left_out)} "
+                f"{'was' if n_left_out == 1 else 'were'} left out."
             )
         measure = f"By {self.component} {self.rule.name} uncertainty{calibrated}"
         return f"{measure}: {self.certificate}{left_out}"
@@ -409,6 +411,7 @@ class Policy(TextInNotebooks):
             "weights_dtype": self.stored_as.weights_dtype,
             "class_names": self.class_names,
             "rows_left_out": self.n_left_out,
+            "files_left_out": self.n_files_left_out,
             "metadata": dict(self.metadata),
         }
         return {
@@ -676,6 +679,7 @@ def certify_rows(
     class_names: tuple[str, ...] | None,
     calibration: Calibration | None = None,
     n_left_out: int = 0,
+    n_files_left_out: int = 0,
     metadata: Mapping[str, Any] | None = None,
 ) -> Policy:
     """Return a policy from the losses and uncertainties of certification rows."""
@@ -695,6 +699,7 @@ def certify_rows(
         bound,
         calibration,
         n_left_out,
+        n_files_left_out,
         dict(metadata or {}),
     )
 
@@ -809,6 +814,7 @@ def _policy_from_json(content: dict[str, Any]) -> Policy:
         class_names=checked_names(names, n_classes),
         calibration=_calibration_from_json(content["calibration"], n_classes),
         n_left_out=validate.whole(content["rows_left_out"], "rows_left_out", at_least=0),
+        n_files_left_out=validate.whole(content["files_left_out"], "files_left_out", at_least=0),
         metadata=content["metadata"],
     )
     _check_follows(content, policy.to_dict())

@@ -29,7 +29,7 @@ from scorewise._rows import (
     receive_samples,
 )
 from scorewise._sealed_json import read_sealed, refusing_damage, unseal, write_sealed
-from scorewise._text import percent
+from scorewise._text import left_out_text, percent
 from scorewise._threads import get_num_threads, one_blas_thread, run_in_threads
 from scorewise.calibrate._moving import MIXED_SHARE, move_members
 from scorewise.calibrate._scaling import METHODS, Method, Scaling, fit_scaling, log_features
@@ -38,7 +38,7 @@ from scorewise.errors import InvalidInput
 from scorewise.io import Predictions
 from scorewise.rules import DecisionRule, RuleLike, ScoringRule, Unit, get_rule, log
 
-_KIND, _FORMAT = "scorewise calibration", 1
+_KIND, _FORMAT = "scorewise calibration", 2
 _QUANTILE = 1.959964  # of the normal distribution, for intervals of 95 % confidence
 # Rows from which on "auto" tries a method: with fewer, cross-validation often took a harmful one.
 _FEWEST_ROWS: dict[Method, int] = {"none": 0, "temperature": 50, "vector": 100, "matrix": 100}
@@ -125,6 +125,8 @@ class Calibration(TextInNotebooks):
         Digests of rows of the fit, at most 1,000. No certificate may use these rows again.
     all_rows_digest : str
         A digest of all rows of the fit.
+    n_left_out, n_files_left_out : int
+        Number of invalid rows, and of files that could not be read, that were left out.
 
     Examples
     --------
@@ -154,6 +156,8 @@ class Calibration(TextInNotebooks):
     mixed_share: float | None
     row_digests: tuple[str, ...]
     all_rows_digest: str
+    n_left_out: int = 0
+    n_files_left_out: int = 0
 
     @property
     def _scaling(self) -> Scaling:
@@ -179,6 +183,9 @@ class Calibration(TextInNotebooks):
                 f"calibrated prediction and are mixed with {percent(MIXED_SHARE)} of it; their "
                 "epistemic uncertainty depends on that share."
             )
+        if n_left_out := self.n_left_out + self.n_files_left_out:
+            left_out = left_out_text(self.n_left_out, self.n_files_left_out)
+            sentences.append(f"{left_out} {'was' if n_left_out == 1 else 'were'} left out.")
         return " ".join(sentences)
 
     def _gain(self) -> str:
@@ -405,6 +412,8 @@ class Calibration(TextInNotebooks):
                     "mixed_share": self.mixed_share,
                     "row_digests": self.row_digests,
                     "all_rows_digest": self.all_rows_digest,
+                    "rows_left_out": self.n_left_out,
+                    "files_left_out": self.n_files_left_out,
                 }
             ),
         }
@@ -442,6 +451,10 @@ class Calibration(TextInNotebooks):
             else validate.number(mixed_share, "mixed_share"),
             row_digests=tuple(map(str, content["row_digests"])),
             all_rows_digest=str(content["all_rows_digest"]),
+            n_left_out=validate.whole(content["rows_left_out"], "rows_left_out", at_least=0),
+            n_files_left_out=validate.whole(
+                content["files_left_out"], "files_left_out", at_least=0
+            ),
         )
 
 

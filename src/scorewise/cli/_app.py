@@ -133,7 +133,7 @@ Quarantine = Annotated[
     str | None,
     typer.Option(
         metavar="FOLDER",
-        help="With --on-bad-rows quarantine: a new folder, or an address, for invalid rows.",
+        help="With --on-bad-rows quarantine: a folder, or an address, for invalid rows.",
     ),
     OutputPath(),
 ]

@@ -160,7 +160,7 @@ def _print_dataset(decided: DecidedDataset, as_json: bool) -> None:
             }
         )
         return
-    print_text(f"{decided.n_rows:,} rows of {decided.n_partitions:,} files decided.")
+    print_text(f"{decided.size_text()} decided.")
     for line in decided.quarantine_lines():
         print_error(f"{line}.")
     _print_actions(summary)

@@ -13,7 +13,7 @@ from scorewise import _validate as validate
 from scorewise._fields import UNLABELLED
 from scorewise._numerics import ten_digits
 from scorewise._tables import check_table_path, input_metadata, write_table
-from scorewise._text import shape_text
+from scorewise._text import counted, shape_text
 from scorewise._version import __version__
 from scorewise.acquire import (
     METHODS,
@@ -281,7 +281,7 @@ def label(
         return
     print_text(f"Read {shape_text(predictions.shape)}.")
     if labelled is not None:
-        print_text(f"{int(labelled.sum()):,} rows have a label already and are left out.")
+        print_text(f"{_labelled_text(int(labelled.sum()))}.")
     _print_rows(columns, score_name, method, out)
 
 
@@ -307,6 +307,12 @@ def _print_rows(
         print_text(f"Written to {out}", wrap=False)
 
 
+def _labelled_text(n: int) -> str:
+    if n == 1:
+        return "1 row has a label already and is left out"
+    return f"{n:,} rows have a label already and are left out"
+
+
 def _refuse_on_cluster(method: str, **options: object) -> None:
     """Raise for what needs all rows in one place."""
     if method in {"joint", "softrank"}:
@@ -328,8 +334,9 @@ def _print_rows_of_files(
     if out is not None:
         rows, members, classes = shape
         size = {"rows": rows, "members": members, "classes": classes}
-        if chosen.n_left_out:
+        if chosen.n_left_out or chosen.n_files_left_out:
             size["rows_left_out"] = chosen.n_left_out
+            size["files_left_out"] = chosen.n_files_left_out
         about = {"version": __version__, "input": dataset.address, **size, "method": method}
         write_table(out, columns, about)
     if as_json:
@@ -341,14 +348,16 @@ def _print_rows_of_files(
                 "files": chosen.files,
                 "rows": chosen.rows.tolist(),
                 "n_left_out": chosen.n_left_out,
+                "n_files_left_out": chosen.n_files_left_out,
                 **ids,
                 chosen.score_name: chosen.scores.tolist(),
             }
         )
         return
-    print_text(f"Read {shape_text(shape)} in {len(dataset):,} files.")
+    n_files = len(dataset) - chosen.n_files_left_out
+    print_text(f"Read {shape_text(shape)} in {counted(n_files, 'file')}.")
     if chosen.n_labelled:
-        print_text(f"{chosen.n_labelled:,} rows have a label already and are left out.")
+        print_text(f"{_labelled_text(chosen.n_labelled)}.")
     _print_rows(columns, chosen.score_name, method, out)
 
 

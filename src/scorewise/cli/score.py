@@ -125,8 +125,8 @@ def _print_dataset(result: ScoredDataset, calibrated: str, as_json: bool) -> Non
         )
         return
     if result.resumed:
-        print_text(f"{result.resumed:,} files were scored by an earlier run.")
-    print_text(f"{result.n_rows:,} rows of {result.n_partitions:,} files scored{calibrated}.")
+        print_text(f"{result.resumed_text()}.")
+    print_text(f"{result.size_text()} scored{calibrated}.")
     for line in result.quarantine_lines():
         print_error(f"{line}.")
     heading, *rows = result.table()

@@ -7,6 +7,8 @@ and class. Class names and the members' weights are JSON in the schema's metadat
 from __future__ import annotations
 
 import json
+from bisect import bisect_left
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -20,7 +22,8 @@ import pyarrow.compute as pc
 
 from scorewise import _validate as validate
 from scorewise._fields import UNLABELLED, ClassNames, checked_ids, checked_names
-from scorewise._text import quoted
+from scorewise._numerics import evenly_spaced
+from scorewise._text import one_line, quoted
 from scorewise.errors import InvalidFile, InvalidInput, Remedy
 from scorewise.io._columns import (
     ColumnGrid,
@@ -44,6 +47,7 @@ LocateRow = Callable[[int], str]  # where a row of a batch is, for a message
 
 _LABELS_AT_A_TIME = 1 << 20
 _ROWS_AT_A_TIME = 1 << 14  # of text
+_SHOWN_GROUPS, _SHOWN_ROWS = 4, 16  # whose lists show the numbers of members and classes
 _KEY = b"scorewise"  # in the schema's metadata: class names and the members' weights, as JSON
 
 
@@ -69,10 +73,16 @@ def without_rows(groups: Sequence[RowGroup], left_out: np.ndarray) -> list[RowGr
         inside = left_out[(left_out >= first) & (left_out < first + group.n_rows)] - first
         first += group.n_rows
         if len(inside):
-            read = partial(_other_rows, group.read, inside)
-            group = RowGroup(group.name, group.n_rows - len(inside), read)
+            n_rows = group.n_rows - len(inside)
+            # a group without rows is not read: perhaps it cannot be
+            read = partial(_other_rows, group.read, inside) if n_rows else _no_rows
+            group = RowGroup(group.name, n_rows, read)
         reduced_groups.append(group)
     return reduced_groups
+
+
+def _no_rows(columns: Sequence[str], n: int) -> Iterator[pa.RecordBatch]:
+    return iter(())
 
 
 def _other_rows(
@@ -129,7 +139,7 @@ class ArrowSource:
 
     Of some rows of a table, ``place`` says where a row is in the whole table. If rows were left
     out of the groups, ``original`` returns the number that a row has in the file. ``shape`` is that
-    of a row (M, K) if it is known; otherwise the first row shows it, which may be invalid.
+    of a row (M, K) if it is known; otherwise lists have the most common shape of some rows.
     """
 
     def __init__(
@@ -148,12 +158,7 @@ class ArrowSource:
         self._ends = np.cumsum([group.n_rows for group in groups], dtype=np.int64)
         names, weights, labels_are = _metadata(schema)
         self._columns = ColumnDecoder(
-            schema,
-            self._first_row if shape is None else partial(_row_like, schema, shape),
-            self._different_labels,
-            names,
-            labels_are,
-            options,
+            schema, self._first_rows, self._different_labels, names, labels_are, options, shape
         )
         m, k = self._columns.shape
         self.shape = (int(self._ends[-1]) if len(groups) else 0, m, k)
@@ -168,12 +173,18 @@ class ArrowSource:
         """Return the predictions, with class names and weights."""
         return Predictions.from_source(self, self.class_names, self.member_weights)
 
-    def _first_row(self, columns: list[str]) -> pa.RecordBatch | None:
-        for group in self._groups:
-            for batch in self._batches(group, columns, 1):
-                if batch.num_rows:
-                    return batch
-        return None
+    def _first_rows(self, column: str) -> list[pa.Array]:
+        """Return the first values of a column in some row groups, of those that can be read."""
+        groups = [group for group in self._groups if group.n_rows]
+        values, problem = [], None
+        for i in evenly_spaced(len(groups), _SHOWN_GROUPS):
+            try:
+                values.append(next(self._batches(groups[i], [column], _SHOWN_ROWS)).column(0))
+            except InvalidFile as error:
+                problem = problem or error
+        if problem is not None and not values:
+            raise problem
+        return values
 
     def _different_labels(self, column: str) -> list[Any]:
         """Return each label of the table once."""
@@ -212,10 +223,37 @@ class ArrowSource:
             for batch in self._batches(group, columns, n):
                 first, last = max(0, start - row), min(batch.num_rows, stop - row)
                 if first < last:
-                    yield self._decode(batch.slice(first, last - first), fields, row + first)
+                    yield from self._decoded(batch.slice(first, last - first), fields, row + first)
                 row += batch.num_rows
                 if row >= stop:
                     break
+
+    def _decoded(
+        self, batch: pa.RecordBatch, fields: frozenset[str], first: int
+    ) -> Iterator[Arrays]:
+        """Yield the arrays of a batch; before an error, those of the rows before it."""
+        try:
+            arrays = self._decode(batch, fields, first)
+        except InvalidInput as error:
+            of_all = error
+        else:
+            yield arrays
+            return
+
+        def error_of(n_rows: int) -> InvalidInput | None:
+            try:
+                self._decode(batch.slice(0, n_rows), fields, first)
+            except InvalidInput as error:
+                return error
+            return None
+
+        n_valid = bisect_left(range(1, batch.num_rows), True, key=lambda n: bool(error_of(n)))
+        if n_valid:
+            yield self._decode(batch.slice(0, n_valid), fields, first)
+        of_first = error_of(n_valid + 1)
+        if of_first is None or of_first.problem == of_all.problem:
+            raise of_all  # with the remedies that all rows suggest
+        raise of_first
 
     def _decode(self, batch: pa.RecordBatch, fields: frozenset[str], first: int) -> Arrays:
         """Return the arrays of a batch; errors name the file and the row."""
@@ -230,18 +268,6 @@ class ArrowSource:
         return read_group(self._name, group, columns, n)
 
 
-def _row_like(schema: pa.Schema, shape: tuple[int, int], columns: list[str]) -> pa.RecordBatch:
-    """Return a row of lists (M, K), or (K,) for one model."""
-    m, k = shape
-    rows = []
-    for column in columns:
-        kind = schema.field(column).type
-        if isinstance(kind, pa.BaseExtensionType):
-            kind = kind.storage_type
-        rows.append(pa.array([[[0.0] * k] * m if _is_list(kind.value_type) else [0.0] * k]))
-    return pa.RecordBatch.from_arrays(rows, names=columns)
-
-
 @contextmanager
 def raise_if_damaged(problem: str) -> Iterator[None]:
     """Raise InvalidFile with the problem, and Arrow's reason, if Arrow cannot read the file."""
@@ -250,8 +276,7 @@ def raise_if_damaged(problem: str) -> Iterator[None]:
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         if getattr(error, "errno", None):  # an error of the system, not of the file
             raise
-        reason, *_ = str(error).strip().splitlines() or [type(error).__name__]
-        raise InvalidFile(f"{problem}: {reason.rstrip('.')}") from None
+        raise InvalidFile(f"{problem}: {one_line(error)}") from None
 
 
 def metadata_of(schema: pa.Schema) -> bytes | None:
@@ -284,9 +309,8 @@ class ColumnDecoder:
     Parameters
     ----------
     schema : pa.Schema
-    first_row : callable
-        Returns the first row of some columns, which shows the lengths of nested lists, or None if
-        there are no rows.
+    first_rows : callable
+        Returns some values of a column, whose most common lengths are those of all lists.
     different_labels : callable
         Returns each label of a column once.
     class_names : tuple of str, optional
@@ -295,16 +319,19 @@ class ColumnDecoder:
         From the table's metadata: whether labels are names or indices.
     options : ReadOptions
         The class names are used where neither the metadata nor the columns have names.
+    shape : tuple of int, optional
+        Members and classes (M, K) of lists, if they are known.
     """
 
     def __init__(
         self,
         schema: pa.Schema,
-        first_row: Callable[[list[str]], pa.RecordBatch | None],
+        first_rows: Callable[[str], list[pa.Array]],
         different_labels: Callable[[str], list[Any]],
         class_names: ClassNames,
         labels_are: str | None,
         options: ReadOptions,
+        shape: tuple[int, int] | None,
     ) -> None:
         names = list(schema.names)
         duplicate = validate.first_repeated(names)
@@ -315,7 +342,7 @@ class ColumnDecoder:
         for field, columns in member_columns(names, options).items():
             if isinstance(columns, str):
                 column = schema.field(columns)
-                self._values[field] = _member_column(column, first_row, options.one_model)
+                self._values[field] = _member_column(column, first_rows, options.one_model, shape)
             else:
                 self._values[field] = _GridColumns(columns, _shared_type(schema, columns))
                 class_names = class_names or columns.class_names
@@ -506,15 +533,18 @@ class _GridColumns:
 
 
 def _member_column(
-    field: pa.Field, first_row: Callable[[list[str]], pa.RecordBatch | None], one_model: bool
+    field: pa.Field,
+    first_rows: Callable[[str], list[pa.Array]],
+    one_model: bool,
+    shape: tuple[int, int] | None,
 ) -> _TensorColumn | _ListColumn:
-    """The layout of a column of predictions, from its type and, for lists, its first row."""
+    """The layout of a column of predictions, from its type and, for lists, their lengths."""
     name, kind = field.name, field.type
     if isinstance(kind, pa.FixedShapeTensorType):
         stored = list(kind.shape)
         order = range(len(stored)) if kind.permutation is None else kind.permutation
-        lengths = _members_and_classes([stored[axis] for axis in order], name, one_model)
-        return _TensorColumn((name,), lengths, _dtype(kind.value_type, name))
+        shape = _members_and_classes([stored[axis] for axis in order], name, one_model)
+        return _TensorColumn((name,), shape, _dtype(kind.value_type, name))
     if isinstance(kind, pa.BaseExtensionType):
         kind = kind.storage_type
     if not _is_list(kind):
@@ -524,19 +554,44 @@ def _member_column(
         )
     is_nested = _is_list(kind.value_type)
     dtype = _dtype(kind.value_type.value_type if is_nested else kind.value_type, name)
-    row = first_row([name])
-    if row is not None:
-        values = row.column(0)[0].as_py()
-        if not values or (is_nested and not values[0]):
-            raise InvalidInput(
-                f"row 0 of column {quoted(name)} is empty; it must hold members (M, K)"
-            )
-        shape = [len(values), len(values[0])] if is_nested else [len(values)]
-    elif _is_fixed(kind) and (not is_nested or _is_fixed(kind.value_type)):
-        shape = [kind.list_size, kind.value_type.list_size] if is_nested else [kind.list_size]
-    else:
-        raise InvalidInput(f"column {quoted(name)} is empty, so the number of members is unknown")
-    return _ListColumn((name,), _members_and_classes(shape, name, one_model), dtype, is_nested)
+    if shape is None:
+        lengths = _fixed_lengths(kind) or _common_lengths(first_rows(name), name, is_nested)
+        shape = _members_and_classes(lengths, name, one_model)
+    return _ListColumn((name,), shape, dtype, is_nested)
+
+
+def _fixed_lengths(kind: pa.DataType) -> tuple[int, ...] | None:
+    """The lengths of lists that their type fixes; None if it does not fix all of them."""
+    if not _is_list(kind):
+        return ()
+    inner = _fixed_lengths(kind.value_type)
+    return (kind.list_size, *inner) if _is_fixed(kind) and inner is not None else None
+
+
+def _common_lengths(columns: Sequence[pa.Array], name: str, is_nested: bool) -> tuple[int, ...]:
+    """The most common lengths of lists, of the first in a row if they are nested."""
+    counts = Counter(lengths for column in columns for lengths in _lengths(column, is_nested))
+    if counts:
+        return counts.most_common(1)[0][0]
+    if columns:
+        raise InvalidInput(f"row 0 of column {quoted(name)} is empty; it must hold members (M, K)")
+    raise InvalidInput(f"column {quoted(name)} is empty, so the number of members is unknown")
+
+
+def _lengths(column: pa.Array, is_nested: bool) -> Iterator[tuple[int, ...]]:
+    """Yield the lengths of the lists in each row that is not empty."""
+    if isinstance(column.type, pa.BaseExtensionType):
+        column = column.storage
+    of_rows = pc.fill_null(pc.list_value_length(column), 0).to_pylist()
+    if not is_nested:
+        yield from ((length,) for length in of_rows if length)
+        return
+    of_members = pc.fill_null(pc.list_value_length(column.flatten()), 0).to_pylist()
+    first = 0
+    for length in of_rows:
+        if length and of_members[first]:
+            yield length, of_members[first]
+        first += length
 
 
 def _members_and_classes(shape: Sequence[int], name: str, one_model: bool) -> tuple[int, int]:
@@ -614,8 +669,8 @@ def _flatten(lists: pa.Array, length: int, locate: LocateRow) -> pa.Array:
     if wrong.any():
         i = int(np.argmax(wrong))
         raise InvalidInput(
-            f"{locate(i)} has {lengths[i]} entries, and the first row has {length}; all rows must "
-            "have the same members and classes"
+            f"{locate(i)} has {lengths[i]} entries, not {length}; all rows must have the same "
+            "members and classes"
         )
     return lists.flatten()
 

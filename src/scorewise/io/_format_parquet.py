@@ -147,7 +147,8 @@ def read_parquet_file(
     left_out : integer array (r,), optional
         Numbers of rows, in rising order, that the predictions do not have.
     shape : tuple of int, optional
-        Members and classes of a row (M, K); by default, those of the first row.
+        Members and classes of a row (M, K), where the type of the columns does not say them; by
+        default, those that most of some rows have.
     **options
         As for :func:`scorewise.read_predictions`: ``class_names``, ``probs``, ``labels``, …
 

@@ -15,7 +15,7 @@ from scorewise import _validate as validate
 from scorewise._json import dumps
 from scorewise._notebook import TextInNotebooks
 from scorewise._tables import Columns, row_column
-from scorewise._text import percent, quoted
+from scorewise._text import counted, percent, quoted
 from scorewise.abstain import Drift, Policy
 from scorewise.errors import InvalidInput
 from scorewise.io import Predictions, read_predictions
@@ -77,7 +77,7 @@ class AppliedDataset(OutputFolder, TextInNotebooks):
         if not self.n_rows:
             return "No row is valid, so none is accepted"
         share = percent(self.n_accepted / self.n_rows, ".1f")
-        return f"{self.n_accepted:,} of {self.n_rows:,} rows accepted ({share})"
+        return f"{self.n_accepted:,} of {counted(self.n_rows, 'row')} accepted ({share})"
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,12 @@ from scorewise.distributions import Samples
 from scorewise.errors import InvalidInput
 from scorewise.scale._cluster import check_own_version
 from scorewise.scale._dataset import Dataset, Partition
-from scorewise.scale._labels import checked_samples, index_parts, may_be_numbered_from_one
+from scorewise.scale._labels import (
+    checked_rows,
+    index_parts,
+    may_be_numbered_from_one,
+    suggesting_quarantine,
+)
 from scorewise.scale._tree import computed
 
 _BLOCK_ELEMENTS = 1 << 25  # probabilities of a file that are in memory at a time
@@ -152,15 +157,21 @@ class RowBlocks:
 
     @classmethod
     def of_dataset(
-        cls, dataset: Dataset, name: str, *, normalize: bool = False, is_labelled: bool = True
+        cls,
+        dataset: Dataset,
+        name: str,
+        *,
+        normalize: bool = False,
+        fields: frozenset[str] = frozenset({"labels", "ids"}),
     ) -> RowBlocks:
         """Return the blocks of the files of a data set; large files have several.
 
-        The numbers of rows are read from the files by the current Dask scheduler.
+        ``fields`` are read besides the members; all rows must have a label if labels are among
+        them. The numbers of rows are read from the files by the current Dask scheduler.
         """
         import dask
 
-        if is_labelled:
+        if "labels" in fields:
             dataset.require_labels()
         shared = dask.delayed(dataset.for_workers(), traverse=False)
         count, read = dask.delayed(_count_rows), dask.delayed(_read_rows)
@@ -180,7 +191,7 @@ class RowBlocks:
                 first + start,
                 first + before if sum(n_left_out) else None,
                 normalize,
-                is_labelled,
+                fields,
             )
             for part, size, first, before in zip(
                 dataset.partitions, sizes, first_rows, n_before, strict=True
@@ -194,7 +205,8 @@ class RowBlocks:
 
 def _count_rows(dataset: Dataset, partition: Partition) -> int:
     """Return the number of rows of a file."""
-    return len(dataset.read(partition))
+    with suggesting_quarantine():
+        return len(dataset.read(partition))
 
 
 def _read_rows(
@@ -204,23 +216,23 @@ def _read_rows(
     first_row: int,
     first_number: int | None,
     normalize: bool,
-    is_labelled: bool,
+    fields: frozenset[str],
 ) -> RowBlock:
     """Return some valid rows of a file; errors name the file and the row.
 
     ``first_row`` is the number of the first over all valid rows, and ``first_number`` that of the
     file's first row over all rows, if they differ.
     """
-    file = dataset.read(partition)
-    fields = file.member_fields | {"ids"} | ({"labels"} if is_labelled else set())
-    rows = file.slice(chosen.start, chosen.stop, fields=fields)
-    samples = checked_samples(file, rows, chosen.start, normalize, is_labelled=is_labelled)
-    labels = rows.labels if is_labelled else None
+    with suggesting_quarantine():
+        file = dataset.read(partition)
+        rows, samples = checked_rows(file, chosen, fields, normalize=normalize)
+    labels = rows.labels if "labels" in fields else None
+    ids = rows.ids if "ids" in fields else None
     numbers = None
     if first_number is not None:
         numbers = first_number + partition.row_numbers(chosen.stop)[chosen.start :]
     where: dict[str, Any] = {"file": partition.name, "row_in_file": chosen.start}
-    return RowBlock(samples, first_row, labels, rows.ids, numbers=numbers, **where)
+    return RowBlock(samples, first_row, labels, ids, numbers=numbers, **where)
 
 
 def _lazy_members(

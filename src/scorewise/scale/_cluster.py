@@ -28,13 +28,16 @@ Scheduler = Any  # "local", "local:N", "tcp://HOST:PORT" or a distributed.Client
 _LOCAL = re.compile(r"local(?::([0-9]+))?")
 _ADDRESS = re.compile(r"[a-z]+://.+")
 _SHARE = 0.9  # of the memory of this machine, for all workers together
+_LOOK_EVERY = 5.0  # seconds between looks for workers
+_watched: set[str] = set()  # clients whose workers are looked for
 
 
 @contextmanager
 def cluster(scheduler: Scheduler = "local") -> Iterator[Client]:
     """Yield a client of a Dask cluster whose workers can compute the same as this process.
 
-    Use it to pass one cluster to several functions, rather than start one for each.
+    Use it to pass one cluster to several functions, rather than start one for each. If all workers
+    are gone meanwhile, a warning says so, as work then waits for others.
 
     Parameters
     ----------
@@ -68,13 +71,17 @@ def cluster(scheduler: Scheduler = "local") -> Iterator[Client]:
     distributed = _distributed()
     check_scheduler(scheduler)
     if isinstance(scheduler, distributed.Client):
-        check_workers(scheduler)
-        yield scheduler
+        with _checked_workers(scheduler):
+            yield scheduler
         return
     if local := _LOCAL.fullmatch(scheduler):
         n = processors() if local[1] is None else int(local[1])
         n_workers = validate.whole(n, "the number of workers after local:", at_least=1)
-        with _local_cluster(n_workers) as started, distributed.Client(started) as client:
+        with (
+            _local_cluster(n_workers) as started,
+            distributed.Client(started) as client,
+            watching_workers(client),
+        ):
             yield client
         return
     try:
@@ -84,8 +91,7 @@ def cluster(scheduler: Scheduler = "local") -> Iterator[Client]:
             f"there is no Dask scheduler at {quoted(scheduler)}: {_first_line(error)}; start one "
             'by "dask scheduler", or use local:N for N processes of this machine'
         ) from None
-    with client:
-        check_workers(client)
+    with client, _checked_workers(client):
         yield client
 
 
@@ -177,41 +183,120 @@ def _first_line(error: BaseException) -> str:
 # -- versions --------------------------------------------------------------------------------------
 
 
-def check_workers(client: Client) -> None:
-    """Raise unless all workers have the versions of this process; warn if there is no worker."""
-    answers = client.run(_version_reader(), on_error="return")
-    if not answers:
+@contextmanager
+def _checked_workers(client: Client) -> Iterator[None]:
+    """Check workers first, and look for them in the block."""
+    has_any = check_workers(client)
+    if not has_any:
         warn_of_no_workers(client)
-    here = _version_reader()()
-    for worker, there in sorted(answers.items()):
-        _check_worker(worker, here, there)
+    with watching_workers(client, has_any=has_any):
+        yield
+
+
+def check_workers(client: Client) -> bool:
+    """Raise unless all workers have the versions of this process; return whether there are any."""
+    answers = _answers(client)
+    for worker, there in answers.items():
+        if isinstance(there, BaseException):
+            raise InvalidInput(
+                f"the worker {worker} could not say its versions: {_first_line(there)}"
+            )
+        _check_worker(worker, there)
+    return bool(answers)
+
+
+def blame_scheduler(client: Client) -> None:
+    """Raise if graphs of tasks fail as the scheduler, which opens them, has another scorewise."""
+    with reaching_scheduler():
+        there = client.run_on_scheduler(_version_reader())
+    _check_scorewise(f"scheduler {_address_of(client)}", "it runs", there)
+
+
+def blame_workers(client: Client) -> None:
+    """Raise if work fails as a worker that joined later has another environment."""
+    for worker, there in _answers(client).items():
+        if not isinstance(there, BaseException):  # others may have died
+            _check_worker(worker, there)
+
+
+def _answers(client: Client) -> dict[str, Any]:
+    """Return the versions of each worker, or the error of asking it."""
+    with reaching_scheduler():
+        return dict(sorted(client.run(_version_reader(), on_error="return").items()))
+
+
+def _address_of(client: Client) -> str:
+    return "?" if client.scheduler is None else str(client.scheduler.address)
 
 
 def warn_of_no_workers(client: Client) -> None:
     """Warn that no work is done until a worker is started."""
-    address = client.scheduler.address if client.scheduler is not None else "?"
+    address = _address_of(client)
     validate.warn(
         f"the scheduler at {address} has no workers; waiting for one: start some by "
-        f'"dask worker {address}"'
+        f'"dask worker {address}", where scorewise is installed'
     )
 
 
-def _check_worker(worker: str, here: dict[str, str | None], there: Any) -> None:
-    if isinstance(there, BaseException):
-        raise InvalidInput(f"the worker {worker} could not say its versions: {_first_line(there)}")
+@contextmanager
+def watching_workers(client: Client, *, has_any: bool = True) -> Iterator[None]:
+    """Warn once, in the block, if all workers are gone and stay away.
+
+    Work on a cluster waits for workers without a word. ``has_any`` says whether there are some at
+    first, and is False if their lack is known.
+    """
+    if client.id in _watched:
+        yield
+        return
+    ended = threading.Event()
+
+    def look() -> None:
+        had_workers, had_none = has_any, False
+        while not ended.wait(_LOOK_EVERY):
+            try:
+                has_none = not client.nthreads()
+            except Exception:  # the scheduler is lost, which the work itself reports
+                return
+            if has_none and had_none and had_workers:  # a restart takes less than that
+                warn_of_no_workers(client)
+            had_workers = not has_none or (had_workers and not had_none)
+            had_none = has_none
+
+    _watched.add(client.id)
+    threading.Thread(target=look, name="scorewise-workers", daemon=True).start()
+    try:
+        yield
+    finally:
+        _watched.discard(client.id)
+        ended.set()
+
+
+def _check_worker(worker: str, there: dict[str, str | None]) -> None:
+    name, here = f"worker {worker}", _version_reader()()
+    _check_scorewise(name, "the worker runs", there)
+    for package, n_parts in {"Python": 2, "NumPy": 1, "pyarrow": 1}.items():  # that matter
+        if _beginning(there[package], n_parts) != _beginning(here[package], n_parts):
+            raise _other_version(name, package, there, here)
+
+
+def _check_scorewise(name: str, where: str, there: dict[str, str | None]) -> None:
+    here = _version_reader()()
     if there["scorewise"] is None:
         raise InvalidInput(
-            f"the worker {worker} cannot import scorewise: install it where the worker runs, "
-            f"pip install 'scorewise[dask]=={here['scorewise']}', and start the worker again"
+            f"the {name} cannot import scorewise: install it where {where}, "
+            f"pip install 'scorewise[dask]=={here['scorewise']}', and start it again"
         )
-    n_parts = {"scorewise": 9, "Python": 2, "NumPy": 1, "pyarrow": 1}  # of versions that matter
-    for name, n in n_parts.items():
-        if _beginning(there[name], n) != _beginning(here[name], n):
-            raise InvalidInput(
-                f"the worker {worker} has {name} {there[name]}, and this process {here[name]}; "
-                "results could differ: use the same environment for both, and start the worker "
-                "again"
-            )
+    if there["scorewise"] != here["scorewise"]:
+        raise _other_version(name, "scorewise", there, here)
+
+
+def _other_version(
+    name: str, package: str, there: dict[str, str | None], here: dict[str, str | None]
+) -> InvalidInput:
+    return InvalidInput(
+        f"the {name} has {package} {there[package]}, and this process {here[package]}; results "
+        "could differ: use the same environment for both, and start it again"
+    )
 
 
 def _beginning(version: str | None, n: int) -> list[str] | None:

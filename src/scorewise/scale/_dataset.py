@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from scorewise import _validate as validate
-from scorewise._text import quoted, shape_text
+from scorewise._numerics import evenly_spaced
+from scorewise._text import counted, one_line, quoted, shape_text
 from scorewise._version import __version__
 from scorewise.errors import InvalidFile, InvalidInput, Remedy
 from scorewise.io import Predictions, parquet_schema, read_parquet_file, read_predictions
@@ -22,6 +24,7 @@ _VERSION_KEYS = (  # of what filesystems say about a file; the first that is the
     ("ETag", "etag", "md5Hash", "content_md5", "generation"),
     ("mtime", "LastModified", "last_modified", "updated", "created"),
 )
+_SHOWN_FILES = 5  # whose lists show the numbers of members and classes
 
 
 @dataclass(frozen=True)
@@ -61,7 +64,7 @@ class Partition:
     left_out: np.ndarray | None = field(default=None, repr=False, compare=False)
 
     def row_numbers(self, n_rows: int) -> np.ndarray:
-        """Return the numbers that the rows have in the file, ``n_rows`` without those left out.
+        """Return the numbers of the first ``n_rows`` in the file, without those left out.
 
         Parameters
         ----------
@@ -73,7 +76,8 @@ class Partition:
         """
         if self.left_out is None:
             return np.arange(n_rows)
-        return np.delete(np.arange(n_rows + len(self.left_out)), self.left_out)
+        numbers = np.arange(n_rows + len(self.left_out))
+        return np.setdiff1d(numbers, self.left_out, assume_unique=True)[:n_rows]
 
 
 @dataclass(frozen=True)
@@ -81,7 +85,8 @@ class Dataset:
     """Predictions in a folder of Parquet files, which workers of a cluster read.
 
     Use it for folders that are larger than one machine. Making it lists the folder once and reads
-    the columns of the first file; the other files are checked when they are read.
+    the columns of the first file; where predictions are lists, also some rows of five files. The
+    files are checked when they are read.
 
     Attributes
     ----------
@@ -96,7 +101,7 @@ class Dataset:
     schema : pyarrow.Schema
         The columns of the first file, which all files must have.
     members_and_classes : tuple of int
-        M and K.
+        M and K. Of lists, most of those that were looked at.
     dtype : dtype
         Of the members' predictions.
     class_names : tuple of str or None
@@ -194,9 +199,8 @@ class Dataset:
         )
 
     def __repr__(self) -> str:
-        n = len(self.partitions)
         of_row = shape_text((1, *self.members_and_classes)).partition(", ")[2]
-        return f"Dataset({n:,} partition{'s' * (n != 1)}, {of_row}, {self.dtype})"
+        return f"Dataset({counted(len(self), 'partition')}, {of_row}, {self.dtype})"
 
     def __len__(self) -> int:
         return len(self.partitions)
@@ -237,42 +241,20 @@ class Dataset:
         Raises
         ------
         InvalidInput
-            If it is not a Parquet file, or differs from the first in its columns.
+            If it is not a Parquet file, or differs from the others in its columns.
         ScorewiseError
             If this is a worker that joined later, with another version of scorewise.
         """
-        import pyarrow as pa
-
         check_own_version(self.version)
-        read = partial(
-            read_parquet_file,
+        return read_parquet_file(
             partition.path,
             filesystem=self._remote(),
             name=partition.name,
             schema=self.schema,
             left_out=partition.left_out,
+            shape=self.members_and_classes,
             **self.reading,
         )
-        try:
-            try:
-                predictions = read()
-            except InvalidInput:
-                if self._is_empty(partition):
-                    return self.empty()
-                predictions = read(shape=self.members_and_classes)  # the first row may be invalid
-        except pa.ArrowException as error:
-            reason = str(error).rstrip(".")
-            raise InvalidFile(f"{partition.name!r} cannot be read: {reason}") from None
-        if predictions.shape[1:] != self.members_and_classes:
-            there, here = (
-                " and ".join(shape_text((1, *x)).split(", ")[1:])
-                for x in (predictions.shape[1:], self.members_and_classes)
-            )
-            raise InvalidFile(
-                f"{partition.name!r} has {there}, and {self.partitions[0].name!r} has {here}; all "
-                "files must have the same members and classes"
-            )
-        return predictions
 
     def empty(self, n_rows: int = 0) -> Predictions:
         """Return uniform predictions of the same members and classes for ``n_rows`` rows."""
@@ -314,10 +296,12 @@ class Dataset:
         import pyarrow as pa
         import pyarrow.parquet as pq
 
+        place = repr(partition.name)
         try:
             with pq.ParquetFile(partition.path, filesystem=self._remote()) as file:
                 tables, first = [file.schema_arrow.empty_table()], 0
                 for i in range(file.num_row_groups):
+                    place = f"{partition.name!r}: row group {i}"
                     stop = first + file.metadata.row_group(i).num_rows
                     inside = rows[(rows >= first) & (rows < stop)]
                     if len(inside):
@@ -327,8 +311,7 @@ class Dataset:
         except (pa.ArrowException, OSError) as error:
             if getattr(error, "errno", None):  # of the system, not of the file
                 raise
-            reason = str(error).rstrip(".")
-            raise InvalidFile(f"{partition.name!r} cannot be read: {reason}") from None
+            raise InvalidFile(f"{place} cannot be read: {one_line(error)}") from None
 
     def for_workers(self) -> Dataset:
         """Return the data set without its list of files, of which each task gets one."""
@@ -338,19 +321,6 @@ class Dataset:
         """The filesystem, unless the files are on this machine, where pyarrow reads faster."""
         filesystem = self.filesystem
         return None if is_local(filesystem) else filesystem
-
-    def _is_empty(self, partition: Partition) -> bool:
-        """Whether a partition has no valid rows; lists of members then have no length."""
-        import pyarrow as pa
-        import pyarrow.parquet as pq
-
-        try:
-            with pq.ParquetFile(partition.path, filesystem=self._remote()) as file:
-                n_left_out = 0 if partition.left_out is None else len(partition.left_out)
-                is_empty = file.metadata.num_rows == n_left_out
-                return bool(is_empty and file.schema_arrow.equals(self.schema))
-        except (pa.ArrowException, OSError):
-            return False
 
 
 # -- filesystems -----------------------------------------------------------------------------------
@@ -420,18 +390,39 @@ def _version(info: Mapping[str, Any]) -> str:
 def _first_columns(
     filesystem: Any, partitions: tuple[Partition, ...], reading: dict[str, Any]
 ) -> tuple[Predictions, Any]:
-    """The first file that has rows, and its columns."""
-    remote = None if is_local(filesystem) else filesystem
+    """The first file that has rows, and its columns; the lists of most files have its shape."""
+
+    def read(partition: Partition, **options: Any) -> Predictions:
+        return read_parquet_file(partition.path, name=partition.name, **where, **options, **reading)
+
+    where = {"filesystem": None if is_local(filesystem) else filesystem}
     problem = None
     for partition in partitions:
-        where: dict[str, Any] = {"filesystem": remote, "name": partition.name}
         try:
-            schema = parquet_schema(partition.path, **where)
-            return read_parquet_file(partition.path, **where, **reading), schema
+            schema = parquet_schema(partition.path, name=partition.name, **where)
+            first = read(partition)
         except InvalidInput as error:  # corrupt, or empty: others may be valid
             problem = problem or error
+            continue
+        if not any(_has_any_length(column.type) for column in schema):
+            return first, schema
+        shapes = Counter([first.shape[1:]])
+        for i in evenly_spaced(len(partitions), _SHOWN_FILES):
+            if i != partition.number:
+                with suppress(InvalidInput):
+                    shapes[read(partitions[i], schema=schema).shape[1:]] += 1
+        return read(partition, shape=shapes.most_common(1)[0][0]), schema
     assert problem is not None
     raise problem
+
+
+def _has_any_length(kind: Any) -> bool:
+    """Whether lists of this type, or lists in them, can have different lengths."""
+    from pyarrow import types
+
+    if types.is_fixed_size_list(kind):
+        return _has_any_length(kind.value_type)
+    return bool(types.is_list(kind) or types.is_large_list(kind))
 
 
 def _refuse_options(options: Mapping[str, Any]) -> None:

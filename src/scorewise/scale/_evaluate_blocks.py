@@ -311,8 +311,8 @@ def compare_dataset(
         Whether the first invalid row stops the run, or all of them are written to the folder
         ``quarantine``, with reasons, and left out. That takes a pass over all rows before.
     quarantine : str or path, optional
-        A new folder for invalid rows, or one from such a pass over the same files, for
-        ``"quarantine"``. With ``ood`` it has two folders, ``predictions`` and ``ood``.
+        A folder for invalid rows, new or from such passes, for ``"quarantine"``. It has a folder
+        for each check of a data set, which is not repeated.
     storage_options : dict, optional
         Options of the filesystem.
     progress : bool, optional
@@ -361,9 +361,9 @@ def compare_dataset(
     datasets = _datasets(dataset, ood, storage_options, reading)
     bad_rows = Quarantine.of(on_bad_rows, quarantine, storage_options, progress)
     with cluster(scheduler) as client, client.as_current():
-        is_labelled = ood is None
+        fields = frozenset({"labels"} if ood is None else ())
         blocks, blocks_out, remarks = _valid_blocks(
-            client, *datasets, bad_rows, normalize=normalize, is_labelled=is_labelled
+            client, *datasets, bad_rows, normalize=normalize, fields=fields
         )
         if blocks_out is None:
             comparison = compare_blocks(
@@ -422,8 +422,8 @@ def evaluate_dataset(
         Whether the first invalid row stops the run, or all of them are written to the folder
         ``quarantine``, with reasons, and left out. That takes a pass over all rows before.
     quarantine : str or path, optional
-        A new folder for invalid rows, or one from such a pass over the same files, for
-        ``"quarantine"``. With ``ood`` it has two folders, ``predictions`` and ``ood``.
+        A folder for invalid rows, new or from such passes, for ``"quarantine"``. It has a folder
+        for each check of a data set, which is not repeated.
     storage_options : dict, optional
         Options of the filesystem.
     progress : bool, optional
@@ -473,7 +473,7 @@ def evaluate_dataset(
     bad_rows = Quarantine.of(on_bad_rows, quarantine, storage_options, progress)
     with cluster(scheduler) as client, client.as_current():
         blocks, blocks_out, remarks = _valid_blocks(
-            client, *datasets, bad_rows, normalize=normalize, is_labelled=True
+            client, *datasets, bad_rows, normalize=normalize, fields=frozenset({"labels", "ids"})
         )
         evaluation = evaluate_blocks(
             blocks,
@@ -498,25 +498,27 @@ def _valid_blocks(
     bad_rows: Quarantine,
     *,
     normalize: bool,
-    is_labelled: bool,
+    fields: frozenset[str],
 ) -> tuple[RowBlocks, RowBlocks | None, tuple[str, ...]]:
-    """Return the blocks of one or two data sets, and what is said of rows that are left out."""
+    """Return the blocks of one or two data sets, and what is said of rows that are left out.
+
+    ``fields`` of the first are read; of the second only the members.
+    """
 
     def blocks_of(
-        dataset: Dataset, name: str, where: Quarantine, *, is_labelled: bool
+        dataset: Dataset, name: str, fields: frozenset[str]
     ) -> tuple[RowBlocks, tuple[str, ...]]:
-        options = {"normalize": normalize, "is_labelled": is_labelled}
-        valid, left_out = where.valid_rows(client, dataset, **options)
-        return RowBlocks.of_dataset(valid, name, **options), left_out.remarks
+        valid, left_out = bad_rows.valid_rows(
+            client, dataset, normalize=normalize, fields=fields, is_labelled="labels" in fields
+        )
+        blocks = RowBlocks.of_dataset(valid, name, normalize=normalize, fields=fields)
+        return blocks, left_out.remarks
 
+    blocks, remarks = blocks_of(rows, "predictions", fields)
     if rows_out is None:
-        blocks, remarks = blocks_of(rows, "predictions", bad_rows, is_labelled=is_labelled)
         return blocks, None, remarks
-    blocks, remarks = blocks_of(
-        rows, "predictions", bad_rows.within("predictions"), is_labelled=is_labelled
-    )
-    blocks_out, more = blocks_of(rows_out, "ood", bad_rows.within("ood"), is_labelled=False)
-    return blocks, blocks_out, (*remarks, *more)
+    blocks_out, more = blocks_of(rows_out, "ood", frozenset())
+    return blocks, blocks_out, tuple(dict.fromkeys((*remarks, *more)))
 
 
 def _datasets(

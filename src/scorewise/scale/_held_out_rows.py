@@ -48,6 +48,7 @@ _MOST_CERTIFIED = 1_000_000  # rows, of two numbers each
 _MOST_CALIBRATED = 100_000  # rows, of K numbers each
 _MOST_NUMBERS = 1 << 26  # of mean predictions
 _MOST_TRIED_FILES = 20  # of which the share of mixed rows is taken
+_LABELS = frozenset({"labels"})
 _ROWS = 1 << 40  # more than a partition has; keys of rows are numbers of all partitions
 
 RowNumbers = Callable[[LabelledSamples], dict[str, np.ndarray]]
@@ -99,8 +100,8 @@ def certify_dataset(
         Whether the first invalid row stops the run, or all of them are written to the folder
         ``quarantine``, with reasons, and left out. That takes a pass over all rows before.
     quarantine : str or path, optional
-        A new folder for invalid rows, or one from such a pass over the same files, for
-        ``"quarantine"``.
+        A folder for invalid rows, new or from such passes, for ``"quarantine"``. It has a folder
+        for each check of a data set, which is not repeated.
     storage_options : dict, optional
         Options of the filesystem of the folder, such as credentials.
     progress : bool, optional
@@ -147,7 +148,7 @@ def certify_dataset(
     bad_rows = Quarantine.of(on_bad_rows, quarantine, storage_options, progress)
     with cluster(scheduler) as client:
         source, left_out = bad_rows.valid_rows(
-            client, source, normalize=normalize, is_labelled=True
+            client, source, normalize=normalize, fields=_LABELS, is_labelled=True
         )
         sample, stored_as = _sample_of_rows(
             client, source, numbers, normalize, size, seed_of(random_state), "certify", progress
@@ -169,6 +170,7 @@ def certify_dataset(
         class_names=source.class_names,
         calibration=calibration,
         n_left_out=left_out.n_rows,
+        n_files_left_out=left_out.n_files,
         metadata=_metadata(source, sample) | ({"left_out": left_out.to_dict()} if left_out else {}),
     )
     warn_if_too_few_rows([policy.certificate])
@@ -219,8 +221,8 @@ def calibrate_dataset(
         Whether the first invalid row stops the run, or all of them are written to the folder
         ``quarantine``, with reasons, and left out. That takes a pass over all rows before.
     quarantine : str or path, optional
-        A new folder for invalid rows, or one from such a pass over the same files, for
-        ``"quarantine"``.
+        A folder for invalid rows, new or from such passes, for ``"quarantine"``. It has a folder
+        for each check of a data set, which is not repeated.
     storage_options : dict, optional
         Options of the filesystem of the folder, such as credentials.
     progress : bool, optional
@@ -266,7 +268,9 @@ def calibrate_dataset(
     size, seed = min(most, max(2, _MOST_NUMBERS // n_classes)), seed_of(random_state)
     bad_rows = Quarantine.of(on_bad_rows, quarantine, storage_options, progress)
     with cluster(scheduler) as client:
-        source, _ = bad_rows.valid_rows(client, source, normalize=normalize, is_labelled=True)
+        source, left_out = bad_rows.valid_rows(
+            client, source, normalize=normalize, fields=_LABELS, is_labelled=True
+        )
         sample, _ = _sample_of_rows(
             client, source, _mean_predictions, normalize, size, seed, "calibrate", progress
         )
@@ -298,7 +302,12 @@ def calibrate_dataset(
             )
         ) as results:
             is_mixed = np.concatenate([mixed for _, mixed in results])
-    return replace(calibration, mixed_share=float(is_mixed.mean()))
+    return replace(
+        calibration,
+        mixed_share=float(is_mixed.mean()),
+        n_left_out=left_out.n_rows,
+        n_files_left_out=left_out.n_files,
+    )
 
 
 def _labelled_dataset(
@@ -355,7 +364,8 @@ def _mixed_rows(
 ) -> np.ndarray:
     """Return which of the first rows of a partition have members that must be mixed."""
     predictions = dataset.read(partition)
-    first, *_ = predictions.chunks(n_rows, stop=min(n_rows, len(predictions)))
+    n_rows = min(n_rows, len(predictions))
+    first, *_ = predictions.chunks(max(1, n_rows), stop=n_rows, fields=predictions.member_fields)
     return calibration.mixed_rows(first.to_samples(normalize=normalize))
 
 

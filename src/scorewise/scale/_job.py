@@ -24,8 +24,8 @@ from __future__ import annotations
 import json
 import pickle
 import re
-import time
 import traceback
+from bisect import bisect_right
 from collections import Counter, deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -42,19 +42,22 @@ from scorewise._files import file_digest
 from scorewise._json import dumps
 from scorewise._progress import bar
 from scorewise._tables import Columns, write_arrow
+from scorewise._text import counted
 from scorewise._version import __version__
 from scorewise.errors import InvalidInput, Remedy, ScorewiseError
 from scorewise.io import Predictions, predictions_of_table
 from scorewise.scale._cluster import (
     Scheduler,
+    blame_workers,
     check_own_version,
     check_scheduler,
     cluster,
     reaching_scheduler,
-    warn_of_no_workers,
+    watching_workers,
 )
 from scorewise.scale._dataset import Dataset, Partition, is_local, open_filesystem
 from scorewise.scale._store import (
+    QUARANTINE,
     RESTART,
     SETTINGS,
     SUMMARY,
@@ -75,11 +78,10 @@ ON_BAD_ROWS = ("fail", "quarantine")
 _RETRIES = 3  # of a task that raised, such as for a network that was down
 _LOST = 3  # times that a partition is submitted again after its workers died
 _PER_THREAD = 3  # partitions that are submitted at a time
-_CHECK_EVERY = 5.0  # seconds between looks for workers, where nothing is done
 _READERS = 16  # threads that read entries
 _SHOWN = 3  # files of a message
 # Parts of a problem that differ between rows: the file and the row, indices, numbers and texts.
-_PLACE = re.compile(r"""^(('[^']*'|"[^"]*"): )?(row \d+ \([^)]*\):? )?""")
+_PLACE = re.compile(r"""^(('[^']*'|"[^"]*"): )?(row \d+ \([^)]*\)(, member \d+)?:? )?""")
 _INDEX = re.compile(r"\[[\d, ]+\]")
 _VALUE = re.compile(r"""-?\b\d[\d,.]*(?:e[+-]?\d+)?\b|'[^']*'|"[^"]*\"""")
 _AHEAD = 256  # partitions by which the fastest may be ahead of the slowest, at least
@@ -227,7 +229,7 @@ def map_in_order(
     results: dict[int, Any] = {}  # those that are done before an earlier one
     next_index = 0
     window = _SubmittedPartitions(client, _Call(function, arguments), task)
-    try:
+    with watching_workers(client), closing(window):
         while waiting or window.submitted:
             size = window.size()
             ahead = next_index + max(_AHEAD, 4 * size)
@@ -239,8 +241,6 @@ def map_in_order(
             while next_index in results:
                 yield partitions[next_index], results.pop(next_index)
                 next_index += 1
-    finally:
-        window.cancel()
 
 
 class _SubmittedPartitions:
@@ -258,7 +258,6 @@ class _SubmittedPartitions:
 
         self._client = client
         self._run = f"scorewise-{task}-{uuid4().hex[:8]}"
-        self._had_workers = False  # since the last warning that there are none
         self._n_lost: dict[int, int] = {}  # times that the workers of a partition died
         self.submitted: dict[Any, tuple[int, Partition]] = {}
         # with results, as these are computed again, too, if their worker dies
@@ -278,7 +277,6 @@ class _SubmittedPartitions:
         """Return how many partitions may be submitted at a time; workers come and go."""
         with reaching_scheduler():
             n_threads: int = sum(self._client.nthreads().values())
-        self._had_workers |= n_threads > 0
         return _PER_THREAD * max(1, n_threads)
 
     def submit(self, index: int, partition: Partition) -> None:
@@ -299,7 +297,7 @@ class _SubmittedPartitions:
         """Yield the index and the result of a partition that is done; none if its workers died."""
         from distributed import KilledWorker
 
-        future, result = self._next_done()
+        future, result = next(self._completed)
         index, partition = self.submitted.pop(future)
         try:
             with reaching_scheduler():
@@ -317,7 +315,8 @@ class _SubmittedPartitions:
             raise OSError(f"{partition.name!r}: {error}; repeat the command") from error
         except ScorewiseError:  # the scheduler is lost
             raise
-        except Exception as error:
+        except Exception as error:  # not of the function: a worker cannot even begin
+            blame_workers(self._client)
             raise ScorewiseError(f"{partition.name!r}: {_text_of(error)}") from error
         if isinstance(result, _Raised):
             if isinstance(result.error, ScorewiseError):
@@ -326,23 +325,7 @@ class _SubmittedPartitions:
         self._n_lost.pop(index, None)
         yield index, result
 
-    def _next_done(self) -> Any:
-        """Wait for a future and its result; warn once if all workers are gone and stay away."""
-        look_at, had_none = time.monotonic() + _CHECK_EVERY, False
-        while not self._completed.has_ready():
-            with self._completed.thread_condition:
-                self._completed.thread_condition.wait(timeout=0.1)
-            if time.monotonic() < look_at:
-                continue
-            with reaching_scheduler():
-                has_none = not self._client.nthreads()
-            if has_none and had_none and self._had_workers:  # a restart takes less than that
-                warn_of_no_workers(self._client)
-            self._had_workers = not has_none or (self._had_workers and not had_none)
-            look_at, had_none = time.monotonic() + _CHECK_EVERY, has_none
-        return next(self._completed)
-
-    def cancel(self) -> None:
+    def close(self) -> None:
         """Cancel what is not done, unless the scheduler is lost."""
         if self._client.status == "running":
             with suppress(ScorewiseError), reaching_scheduler():
@@ -408,8 +391,12 @@ class OutputFolder:
 
     @property
     def n_quarantined(self) -> int:
-        """The number of invalid rows, without those of files that cannot be read."""
+        """The number of rows that are set aside, as far as it is known."""
         return sum(x["rows"] for x in self.quarantined)
+
+    def size_text(self) -> str:
+        """Return the numbers of rows and files in words."""
+        return f"{counted(self.n_rows, 'row')} of {counted(self.n_partitions, 'file')}"
 
     def quarantine_lines(self) -> list[str]:
         """Return sentences, without full stops, about rows and files that are quarantined."""
@@ -434,9 +421,10 @@ class WrittenPartitions(OutputFolder):
         Number of partitions that an earlier run has written.
     columns : tuple of str
     quarantined : list of dict
-        For each partition with bad rows: ``partition``, ``input``, ``rows``, ``file``, and in
-        ``reasons`` how many rows each reason has; or ``reason``, if the whole file could not be
-        read.
+        For each partition with bad rows: ``partition``, ``input`` and ``rows``, the number of rows
+        that are set aside. If some are invalid: their ``file``, and in ``reasons`` how many rows
+        each reason has. If row groups could not be read: in ``unread`` the ``first_row``, the
+        number of ``rows`` and the ``reason`` of each. If no row could be read: its ``reason``.
     summary : dict of str to ColumnSummary
     counts : dict of str to array
     groups : dict of str to dict of str to ColumnSummary
@@ -545,12 +533,7 @@ def write_partitions(
     _check_not_in_input(store, dataset)
     trial = dataset.empty(1)
     columns = work.columns(trial, 0)  # raises if the work does not fit these classes
-    settings = {
-        "version": __version__,
-        "source": dataset.address,
-        "read": dict(sorted(dataset.reading.items())),
-        **work.settings(),
-    }
+    settings = settings_of(dataset, work)
     n_partitions = len(dataset.partitions)
     with store.locked() as names:
         if not resumable and not restart and SETTINGS in names:
@@ -589,6 +572,16 @@ def write_partitions(
             store.write_json(SUMMARY, _summary(result))
         store.flush()
     return result
+
+
+def settings_of(dataset: Dataset, work: Work) -> dict[str, Any]:
+    """Return whatever the outputs of work on a data set depend on, besides its files."""
+    return {
+        "version": __version__,
+        "source": dataset.address,
+        "read": dict(sorted(dataset.reading.items())),
+        **work.settings(),
+    }
 
 
 def _check_entries(store: Store, digests: Mapping[int, str]) -> None:
@@ -697,23 +690,32 @@ def _summary(written: WrittenPartitions) -> dict[str, Any]:
 
 
 def quarantine_lines(
-    quarantined: Sequence[Mapping[str, Any]], folder: str = "_quarantine"
+    quarantined: Sequence[Mapping[str, Any]], folder: str = QUARANTINE
 ) -> list[str]:
     """Return sentences, without full stops, about rows and files that are quarantined."""
-    n_rows = sum(x["rows"] for x in quarantined)
-    unread = [x for x in quarantined if "reason" in x]
+    with_invalid = [x for x in quarantined if "file" in x]
+    unread = [group for x in quarantined for group in x.get("unread", ())]
+    unread_files = [x for x in quarantined if "reason" in x]
     lines = []
-    if n_rows:
-        n_files = len(quarantined) - len(unread)
-        reasons = [f"{n:,}: {reason}" for reason, n in reasons_of(quarantined).items()]
-        more = [f"{len(reasons) - _SHOWN:,} more reasons"] if len(reasons) > _SHOWN else []
+    if with_invalid:
+        n_rows = sum(sum(x["reasons"].values()) for x in with_invalid)
+        kinds = reasons_of({"reasons": x["reasons"]} for x in with_invalid)
+        reasons = [f"{n:,}: {reason}" for reason, n in kinds.items()]
+        more = [f"{counted(len(reasons) - _SHOWN, 'more reason')}"] if len(reasons) > _SHOWN else []
         lines.append(
-            f"{n_rows:,} invalid row{'s' * (n_rows != 1)} of {n_files:,} "
-            f"file{'s' * (n_files != 1)} are in {folder} ({'; '.join(reasons[:_SHOWN] + more)})"
+            f"{counted(n_rows, 'invalid row')} of {counted(len(with_invalid), 'file')} "
+            f"{'is' if n_rows == 1 else 'are'} in {folder} ({'; '.join(reasons[:_SHOWN] + more)})"
         )
-    lines += [f"{x['input']!r} could not be read: {x['reason']}" for x in unread[:_SHOWN]]
+    lines += [
+        f"{counted(x['rows'], 'row')} could not be read: {x['reason']}" for x in unread[:_SHOWN]
+    ]
     if len(unread) > _SHOWN:
-        lines.append(f"{len(unread) - _SHOWN:,} more files could not be read; see {SUMMARY}")
+        more_groups = counted(len(unread) - _SHOWN, "more row group")
+        lines.append(f"{more_groups} could not be read; see {SUMMARY}")
+    lines += [f"{x['input']!r} could not be read: {x['reason']}" for x in unread_files[:_SHOWN]]
+    if len(unread_files) > _SHOWN:
+        more_files = counted(len(unread_files) - _SHOWN, "more file")
+        lines.append(f"{more_files} could not be read; see {SUMMARY}")
     return lines
 
 
@@ -722,6 +724,8 @@ def reasons_of(quarantined: Iterable[Mapping[str, Any]]) -> dict[str, int]:
     total: Counter[str] = Counter()
     for entry in quarantined:
         total.update(entry.get("reasons", {}))
+        for group in entry.get("unread", ()):
+            total[kind_of_problem(group["reason"])] += group["rows"]
     return dict(sorted(total.items(), key=lambda item: (-item[1], item[0])))
 
 
@@ -772,7 +776,20 @@ def _run(partition: Partition, recipe: _Recipe) -> dict[str, Any] | ScorewiseErr
 
 
 class _CannotBeRead(Exception):
-    """The file of a partition is corrupt, so none of its rows can be used."""
+    """A row group of a partition is damaged, or none of the rows can be read.
+
+    Attributes
+    ----------
+    reason : str
+    rows : range
+        The rows of the group; none if it is the file that cannot be read.
+    n_rows : int
+        Of the file, as far as it is known.
+    """
+
+    def __init__(self, reason: str, rows: range = range(0), n_rows: int = 0) -> None:
+        super().__init__(reason)
+        self.reason, self.rows, self.n_rows = reason, rows, n_rows
 
 
 class _PartitionTask:
@@ -814,16 +831,24 @@ class _PartitionTask:
         numbers = _Numbers(self._work)
         quarantine: dict[str, Any] | None = None
         try:
-            rows, numbers, digest = self._write_twice_at_most()
+            rows, numbers, digest = self._write_readable_rows()
             if digest is not None:
                 files[output_name(number)] = digest
-            if rows.bad:
+            if rows.bad or rows.unread:
+                n_unread = sum(map(len, rows.unread))
+                quarantine = {"rows": len(rows.bad) + n_unread}
+            if quarantine and rows.bad:
                 name = quarantine_name(number)
                 files[name] = self._write_quarantine(name, rows.bad)
                 reasons = dict(sorted(Counter(map(kind_of_problem, rows.bad.values())).items()))
-                quarantine = {"rows": len(rows.bad), "file": name, "reasons": reasons}
+                quarantine |= {"file": name, "reasons": reasons}
+            if quarantine and rows.unread:
+                quarantine["unread"] = [
+                    {"first_row": group.start, "rows": len(group), "reason": reason}
+                    for group, reason in rows.unread.items()
+                ]
         except _CannotBeRead as error:
-            quarantine = {"rows": 0, "reason": str(error)}
+            quarantine = {"rows": error.n_rows, "reason": error.reason}
         self._check_is_current()
         stale = {output_name(number), quarantine_name(number)} - {*files}
         self._store.remove(sorted(stale))
@@ -852,21 +877,30 @@ class _PartitionTask:
 
     # -- outputs -----------------------------------------------------------------------------------
 
-    def _write_twice_at_most(self) -> tuple[_GoodRows, _Numbers, str | None]:
-        """Write the output; read a file again that seems corrupt, as a network may have failed."""
-        try:
-            return self._write_output()
-        except _CannotBeRead:
-            if is_local(self._recipe.dataset.filesystem):
-                raise
-        return self._write_output()
+    def _write_readable_rows(self) -> tuple[_GoodRows, _Numbers, str | None]:
+        """Write the output of all row groups that can be read; raises if there is none.
 
-    def _write_output(self) -> tuple[_GoodRows, _Numbers, str | None]:
+        A file is read again where it seems corrupt, as a network may have failed.
+        """
+        unread: dict[range, str] = {}
+        tried = set()
+        while True:
+            try:
+                return self._write_output(unread)
+            except _CannotBeRead as error:
+                if error.rows not in tried and not is_local(self._recipe.dataset.filesystem):
+                    tried.add(error.rows)
+                    continue
+                unread[error.rows] = error.reason
+                if sum(map(len, unread)) == error.n_rows:
+                    raise
+
+    def _write_output(self, unread: Mapping[range, str]) -> tuple[_GoodRows, _Numbers, str | None]:
         """Write the columns of all good rows; return the rows, their numbers and the digest.
 
-        There is no digest for work that writes no rows.
+        There is no digest for work that writes no rows. ``unread`` are left out, with reasons.
         """
-        rows = _GoodRows(self._partition, self._recipe)
+        rows = _GoodRows(self._partition, self._recipe, unread)
         numbers = _Numbers(self._work)
         number = self._partition.number
 
@@ -959,12 +993,15 @@ class _GoodRows:
     ----------
     bad : dict of int to str
         The bad rows that were met so far, in rising order, with reasons.
+    unread : mapping of range to str
+        The rows of damaged row groups, in rising order, with reasons.
     """
 
-    def __init__(self, partition: Partition, recipe: _Recipe) -> None:
+    def __init__(self, partition: Partition, recipe: _Recipe, unread: Mapping[range, str]) -> None:
         self._partition, self._dataset, self._work = partition, recipe.dataset, recipe.work
         self._sets_aside = recipe.on_bad_rows == "quarantine"
         self.bad: dict[int, str] = {}
+        self.unread = unread
         try:
             self._predictions = self._dataset.read(partition)
         except InvalidInput as error:
@@ -974,28 +1011,37 @@ class _GoodRows:
 
     def __iter__(self) -> Iterator[Columns]:
         n = len(self._predictions)
-        row, has_columns = 0, False
-        while row < n or not has_columns:
+        ends = [*(group.start for group in self.unread), n]
+        starts = [0, *(group.stop for group in self.unread)]
+        has_columns = False
+        for start, stop in zip(starts, ends, strict=True):
+            for columns in self._good_columns(start, stop):
+                has_columns = True
+                yield columns
+        if has_columns:
+            return
+        if n:  # all rows are bad: the output has no rows
+            empty = self._work.columns(self._dataset.empty(1), 0)
+            yield {name: values[:0] for name, values in empty.items()}
+        else:
+            [chunk] = self._chunks(self._predictions, 0, 0)
+            yield self._columns(chunk, 0)
+
+    def _good_columns(self, row: int, stop: int) -> Iterator[Columns]:
+        """Yield the columns of the good rows from ``row`` to ``stop``."""
+        while row < stop:
             try:
-                for chunk in self._chunks(self._predictions, row, n):
+                for chunk in self._chunks(self._predictions, row, stop):
                     columns = self._columns(chunk, row)
                     row += len(chunk)
-                    has_columns = True
                     yield columns
-                if not n:
-                    return
-            except InvalidInput as error:
+            except InvalidInput:
                 if not self._sets_aside:
                     raise
-                stop = self._end_of_chunk(row)
-                for columns in self._good_rows(row, stop, error):
-                    has_columns = True
-                    yield columns
-                row = stop
-            if row >= n and not has_columns:  # all rows are bad: the output has no rows
-                empty = self._work.columns(self._dataset.empty(1), 0)
-                yield {name: values[:0] for name, values in empty.items()}
-                return
+                group = self._row_group(row)
+                end = min(group.stop, row + self._predictions.rows_of_chunk)
+                yield from self._searched(row, end, group)
+                row = end
 
     def _chunks(self, predictions: Predictions, start: int, stop: int) -> Iterator[Predictions]:
         fields = predictions.member_fields | self._work.fields
@@ -1007,21 +1053,21 @@ class _GoodRows:
         except InvalidInput as error:
             raise self._predictions.with_location(error) from None
 
-    def _end_of_chunk(self, row: int) -> int:
-        """The end of the chunk that begins at a row: chunks lie within row groups."""
-        ends = [*self._predictions.row_group_starts, len(self._predictions)]
-        group_end = next(end for end in ends if end > row)
-        return min(group_end, row + self._predictions.rows_of_chunk)
+    def _row_group(self, row: int) -> range:
+        """The rows of the row group of a row; chunks lie within row groups."""
+        bounds = [0, *self._predictions.row_group_starts, len(self._predictions)]
+        i = bisect_right(bounds, row)
+        return range(bounds[i - 1], bounds[i])
 
-    def _good_rows(self, first: int, stop: int, error: InvalidInput) -> Iterator[Columns]:
+    def _searched(self, first: int, stop: int, group: range) -> Iterator[Columns]:
         """Yield the columns of the good rows of a chunk with bad ones, which are recorded."""
         try:
             table = self._dataset.read_rows(self._partition, np.arange(first, stop))
             predictions = predictions_of_table(
                 table, self._predictions, first, **self._dataset.reading
             )
-        except InvalidInput as read_error:
-            raise _CannotBeRead(read_error.problem) from None
+        except InvalidInput as error:
+            raise _CannotBeRead(error.problem, group, len(self._predictions)) from None
 
         def search(start: int, stop: int) -> Iterator[Columns]:
             """Halve a range with bad rows until each is alone."""

@@ -24,7 +24,8 @@ from scorewise.scale._acquire import TIES, BestRows, gumbel_noise, merge_best, r
 from scorewise.scale._cluster import Scheduler, cluster
 from scorewise.scale._dataset import Dataset, Partition
 from scorewise.scale._job import map_in_order
-from scorewise.scale._quarantine import Quarantine
+from scorewise.scale._labels import suggesting_quarantine
+from scorewise.scale._quarantine import LeftOut, Quarantine
 
 # a row of a data set
 _ROW = np.dtype([("partition", np.int64), ("row", np.int64), ("score", np.float64), ("id", object)])
@@ -50,8 +51,8 @@ class RowsToLabel:
         Number of valid rows of the data set.
     n_labelled : int
         How many of them have a label and were left out.
-    n_left_out : int
-        Number of invalid rows that were set aside.
+    n_left_out, n_files_left_out : int
+        Number of invalid rows, and of files that cannot be read, that were set aside.
 
     Examples
     --------
@@ -80,6 +81,7 @@ class RowsToLabel:
     n_rows: int
     n_labelled: int
     n_left_out: int = 0
+    n_files_left_out: int = 0
 
     def columns(self) -> dict[str, Any]:
         """Return the columns of a table of these rows."""
@@ -134,8 +136,8 @@ def label_dataset(
         Whether the first invalid row stops the run, or all of them are written to the folder
         ``quarantine``, with reasons, and left out. That takes a pass over all rows before.
     quarantine : str or path, optional
-        A new folder for invalid rows, or one from such a pass over the same files, for
-        ``"quarantine"``.
+        A folder for invalid rows, new or from such passes, for ``"quarantine"``. It has a folder
+        for each check of a data set, which is not repeated.
     storage_options : dict, optional
         Options of the filesystem.
     progress : bool, optional
@@ -194,7 +196,11 @@ def label_dataset(
     bad_rows = Quarantine.of(on_bad_rows, quarantine, storage_options, progress)
     with cluster(scheduler) as client:
         source, left_out = bad_rows.valid_rows(
-            client, source, normalize=normalize, is_labelled=False
+            client,
+            source,
+            normalize=normalize,
+            fields=frozenset({"labels", "ids"}),
+            is_labelled=False,
         )
         with (
             bar("label: partitions", len(source.partitions), progress) as advance,
@@ -214,7 +220,7 @@ def label_dataset(
                     raise part
                 parts = [_PartitionRows.merged([*parts, part], request)]
     score_name = f"{component}_{name}"
-    return _chosen(parts[0], source, n, preference, score_name, left_out.n_rows)
+    return _chosen(parts[0], source, n, preference, score_name, left_out)
 
 
 def _chosen(
@@ -223,7 +229,7 @@ def _chosen(
     n: int,
     preference: Preference,
     score_name: str,
-    n_left_out: int,
+    left_out: LeftOut,
 ) -> RowsToLabel:
     is_pool = 0 < best.n_labelled < best.n_rows  # otherwise labels are no reason to leave out rows
     n_labelled = best.n_labelled if is_pool else 0
@@ -241,7 +247,8 @@ def _chosen(
         score_name,
         best.n_rows,
         n_labelled,
-        n_left_out,
+        left_out.n_rows,
+        left_out.n_files,
     )
 
 
@@ -281,18 +288,19 @@ class _PartitionRows:
 def _best_of_partition(partition: Partition, request: _Request) -> _PartitionRows | InvalidInput:
     """Return the best rows of a partition; or its error, as it would be the same another time."""
     try:
-        predictions = request.dataset.read(partition)
-        n_rows = len(predictions)
-        scores = np.zeros(0)
-        if n_rows:
-            scores = row_uncertainties(
-                predictions,
-                request.rule,
-                request.component,
-                normalize=request.normalize,
-                progress=False,
-            )
-        labels, ids = predictions.labels, predictions.ids
+        with suggesting_quarantine():
+            predictions = request.dataset.read(partition)
+            n_rows = len(predictions)
+            scores = np.zeros(0)
+            if n_rows:
+                scores = row_uncertainties(
+                    predictions,
+                    request.rule,
+                    request.component,
+                    normalize=request.normalize,
+                    progress=False,
+                )
+            labels, ids = predictions.labels, predictions.ids
     except InvalidInput as error:
         return error
     rows = np.empty(n_rows, _ROW)

@@ -8,6 +8,7 @@ look theirs up.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -18,7 +19,7 @@ from scorewise._array import is_dask
 from scorewise._fields import UNLABELLED, as_array, checked_labels, class_text
 from scorewise._rows import LabelAgreement, class_names_of, missing_label
 from scorewise.distributions import Samples
-from scorewise.errors import InvalidInput
+from scorewise.errors import InvalidInput, Remedy
 from scorewise.io import Predictions
 from scorewise.scale._dataset import Dataset, Partition
 from scorewise.scale._tree import computed, merge_tree, persisted
@@ -181,17 +182,38 @@ def sample_chunks(
 
     Labels are class indices. Errors name the file and the row.
     """
-    file = dataset.read(partition)
-    start = 0
-    for chunk in file.chunks(fields=file.member_fields | {"labels"}):
-        if len(chunk):
-            samples = checked_samples(file, chunk, start, normalize, is_labelled=True)
-            yield start, chunk, samples
-            start += len(chunk)
+    with suggesting_quarantine():
+        file = dataset.read(partition)
+        start = 0
+        for chunk in file.chunks(fields=file.member_fields | {"labels"}):
+            if len(chunk):
+                samples = checked_samples(file, chunk, start, normalize=normalize, is_labelled=True)
+                yield start, chunk, samples
+                start += len(chunk)
+
+
+def checked_rows(
+    file: Predictions, rows: range, fields: frozenset[str], *, normalize: bool
+) -> tuple[Predictions, Samples]:
+    """Return rows of a file with their checked members; errors name the file and the first row.
+
+    ``fields`` are read besides the members; with labels, all rows must have one.
+    """
+    options: dict[str, Any] = {"normalize": normalize, "is_labelled": "labels" in fields}
+    fields |= file.member_fields
+    try:
+        chosen = file.slice(rows.start, rows.stop, fields=fields)
+    except InvalidInput:  # but the numbers of an earlier row may be wrong
+        first = rows.start
+        for chunk in file.chunks(start=rows.start, stop=rows.stop, fields=fields):
+            checked_samples(file, chunk, first, **options)
+            first += len(chunk)
+        raise
+    return chosen, checked_samples(file, chosen, rows.start, **options)
 
 
 def checked_samples(
-    file: Predictions, chunk: Predictions, start: int, normalize: bool, *, is_labelled: bool
+    file: Predictions, chunk: Predictions, start: int, *, normalize: bool, is_labelled: bool
 ) -> Samples:
     """Return the checked members of rows of a file from ``start`` on; errors name file and row.
 
@@ -204,6 +226,17 @@ def checked_samples(
     except InvalidInput as error:
         raise file.with_location(error) from None
     return samples
+
+
+@contextmanager
+def suggesting_quarantine() -> Iterator[None]:
+    """Let errors about the rows of a file, for work that writes no folder, say what to do."""
+    try:
+        yield
+    except InvalidInput as error:
+        where = Remedy("quarantine", "FOLDER")
+        remedy = Remedy("on_bad_rows", "quarantine", "to set invalid rows aside", also=where)
+        raise type(error)(error.problem, *error.remedies, remedy, index=error.index) from None
 
 
 def check_complete(chunk: Predictions, first_row: int) -> None:

@@ -4,6 +4,9 @@ A pass over all rows writes those that are invalid to a folder of their own, as
 :func:`scorewise.scale.write_partitions` does: one file for each partition with such rows, with the
 reasons, a manifest and a summary. The data set that is used afterwards leaves these rows out, so
 that all later work skips them in one way. If anything dies, the pass is resumed where it was.
+
+The user's folder has such a folder for each check: of each data set, by what is read of it. So
+commands that read different columns can share it, and those that read the same check once.
 """
 
 from __future__ import annotations
@@ -18,15 +21,24 @@ import numpy as np
 
 from scorewise import _validate as validate
 from scorewise._tables import Columns
+from scorewise._text import left_out_text
 from scorewise.errors import InvalidInput, Remedy
 from scorewise.io import Predictions
 from scorewise.scale._dataset import Dataset, Partition
-from scorewise.scale._job import ON_BAD_ROWS, quarantine_lines, reasons_of, write_partitions
+from scorewise.scale._job import (
+    ON_BAD_ROWS,
+    quarantine_lines,
+    reasons_of,
+    settings_of,
+    write_partitions,
+)
 from scorewise.scale._labels import check_complete
-from scorewise.scale._store import RESTART, Store
+from scorewise.scale._store import QUARANTINE, RESTART, Store, digest_of
 
 if TYPE_CHECKING:
     from distributed import Client
+
+_DIGITS = 8  # of the digest in the name of a check's folder
 
 
 @dataclass(frozen=True)
@@ -69,14 +81,14 @@ class Quarantine:
             )
         return cls(folder, storage_options, progress)
 
-    def within(self, name: str) -> Quarantine:
-        """Return the same for one of several data sets, in a folder of this name inside."""
-        if self.folder is None:
-            return self
-        return replace(self, folder=f"{os.fspath(self.folder).rstrip('/')}/{name}")
-
     def valid_rows(
-        self, client: Client, dataset: Dataset, *, normalize: bool, is_labelled: bool
+        self,
+        client: Client,
+        dataset: Dataset,
+        *,
+        normalize: bool,
+        fields: frozenset[str],
+        is_labelled: bool,
     ) -> tuple[Dataset, LeftOut]:
         """Return a data set without its invalid rows, which are in the folder; warn of them.
 
@@ -88,6 +100,8 @@ class Quarantine:
         dataset : Dataset
         normalize : bool
             Whether probabilities are rescaled to sum to 1.
+        fields : frozenset of str
+            What is read besides the members: ``"labels"``, ``"ids"``.
         is_labelled : bool
             Whether a row without a label is invalid.
         """
@@ -95,29 +109,30 @@ class Quarantine:
             return dataset, LeftOut(0, 0, {}, "")
         if is_labelled:
             dataset.require_labels()
-        if "labels" in dataset.fields and dataset.labels_depend_on_all_rows:
+        fields &= dataset.fields
+        if "labels" in fields and dataset.labels_depend_on_all_rows:
             raise InvalidInput(
                 "labels are numbers, and so are the names of the classes; to tell which rows are "
                 "invalid, it must be known whether labels are names or indices",
                 Remedy("labels_are", "names"),
                 Remedy("labels_are", "indices", "if 0 is the first class"),
             )
-        options = self.storage_options or dataset.storage_options
+        check = _RowCheck(normalize, is_labelled, fields)
+        store = self._store_of(dataset, check)
         try:
             written = write_partitions(
                 dataset,
-                _RowCheck(normalize, is_labelled, dataset.fields),
-                self.folder,
+                check,
+                store.address,
                 scheduler=client,
                 on_bad_rows="quarantine",
-                storage_options=options,
+                storage_options=store.storage_options,
                 task="check",
                 progress=self.progress,
             )
         except InvalidInput as error:  # only folders of results can be written again
             others = [remedy for remedy in error.remedies if remedy != RESTART]
             raise type(error)(error.problem, *others, index=error.index) from None
-        store = Store.at(self.folder, options)
         of_partition = {entry["partition"]: entry for entry in written.quarantined}
         partitions = tuple(
             _without(partition, of_partition.get(partition.number), store)
@@ -126,25 +141,45 @@ class Quarantine:
         )
         left_out = LeftOut.of(written.quarantined, written.path)
         if left_out:
-            for line in quarantine_lines(written.quarantined, written.path):
+            rows_are_in = f"{written.path}/{QUARANTINE}"
+            for line in quarantine_lines(written.quarantined, rows_are_in):
                 validate.warn(line)
         if not written.n_rows:
             raise InvalidInput(f"{dataset.address!r} has no valid rows; {left_out}")
         return replace(dataset, partitions=partitions), left_out
 
+    def _store_of(self, dataset: Dataset, check: _RowCheck) -> Store:
+        """Return the folder of a check, whose name is that of the data set and a digest."""
+        assert self.folder is not None
+        options = self.storage_options or dataset.storage_options
+        whole = Store.at(self.folder, options)
+        if whole.is_output:
+            raise InvalidInput(
+                f"the folder {whole.shown!r} has outputs of another command; choose another folder "
+                "for invalid rows"
+            )
+        name = dataset.address.rstrip("/").rpartition("/")[2]
+        digest = digest_of(settings_of(dataset, check))[:_DIGITS]
+        return replace(whole, address=f"{whole.address.rstrip('/')}/{name}-{digest}")
+
 
 def _without(partition: Partition, entry: Mapping[str, Any] | None, store: Store) -> Partition:
-    """Return the partition without the rows that are in the file of an entry, if there is one."""
+    """Return the partition without the rows that an entry sets aside, if there is one."""
     if entry is None:
         return partition
-    import pyarrow.parquet as pq
+    left_out = [
+        np.arange(group["first_row"], group["first_row"] + group["rows"])
+        for group in entry.get("unread", ())
+    ]
+    if "file" in entry:
+        import pyarrow.parquet as pq
 
-    content = store.read(entry["file"])
-    assert content is not None
-    with pq.ParquetFile(BytesIO(content)) as file:
-        *_, name, _ = file.schema_arrow.names  # partition, row and reason come last
-        rows = file.read([name])[name].to_numpy()
-    return replace(partition, left_out=rows)
+        content = store.read(entry["file"])
+        assert content is not None
+        with pq.ParquetFile(BytesIO(content)) as file:
+            *_, name, _ = file.schema_arrow.names  # partition, row and reason come last
+            left_out.append(file.read([name])[name].to_numpy())
+    return replace(partition, left_out=np.sort(np.concatenate(left_out)))
 
 
 @dataclass(frozen=True)
@@ -154,9 +189,9 @@ class LeftOut:
     Attributes
     ----------
     n_rows : int
-        Invalid rows of files that could be read.
+        Invalid rows, and those of damaged row groups, of files with other rows that can be read.
     n_files : int
-        Files that could not be read.
+        Files of which no row can be read.
     reasons : dict of str to int
         How many rows each reason has.
     folder : str
@@ -171,7 +206,7 @@ class LeftOut:
     @classmethod
     def of(cls, quarantined: list[dict[str, Any]], folder: str) -> LeftOut:
         """Return the sums over all partitions with invalid rows."""
-        n_rows = sum(entry["rows"] for entry in quarantined)
+        n_rows = sum(entry["rows"] for entry in quarantined if "reason" not in entry)
         n_files = sum("reason" in entry for entry in quarantined)
         return cls(n_rows, n_files, reasons_of(quarantined), folder)
 
@@ -179,12 +214,7 @@ class LeftOut:
         return bool(self.n_rows or self.n_files)
 
     def __str__(self) -> str:
-        parts = []
-        if self.n_rows:
-            parts.append(f"{self.n_rows:,} invalid row{'s' * (self.n_rows != 1)}")
-        if self.n_files:
-            parts.append(f"{self.n_files:,} unreadable file{'s' * (self.n_files != 1)}")
-        return f"left out: {' and '.join(parts)}, see {self.folder}"
+        return f"left out: {left_out_text(self.n_rows, self.n_files)}, see {self.folder}"
 
     @property
     def remarks(self) -> tuple[str, ...]:
@@ -220,6 +250,7 @@ class _RowCheck:
             "task": "invalid rows",
             "normalize": self.normalize,
             "need labels": self.is_labelled,
+            "fields": sorted(self.fields),
         }
 
     def columns(self, chunk: Predictions, first_row: int) -> Columns:

@@ -9,7 +9,7 @@ from typing import Any
 
 from scorewise import _validate as validate
 from scorewise._notebook import TextInNotebooks
-from scorewise._text import aligned
+from scorewise._text import aligned, counted
 from scorewise.io import RowScores, read_predictions
 from scorewise.rules import RuleLike, get_rules
 from scorewise.scale._cluster import Scheduler
@@ -33,8 +33,9 @@ class ScoredDataset(OutputFolder, TextInNotebooks):
         Number of partitions that were scored by an earlier, interrupted run.
     columns : tuple of str
     quarantined : list of dict
-        For each partition with invalid rows: ``partition``, ``input``, ``rows`` and ``file``; or
-        ``reason``, if the whole file could not be read.
+        For each partition with rows that are set aside: ``partition``, ``input``, ``rows``, and
+        ``file``, ``reasons``, ``unread`` or ``reason``, as in
+        :class:`scorewise.scale.WrittenPartitions`.
     summary : dict of str to ColumnSummary
         For each column of scores: mean, quantiles, …
 
@@ -59,10 +60,15 @@ class ScoredDataset(OutputFolder, TextInNotebooks):
     summary: dict[str, ColumnSummary]
 
     def __repr__(self) -> str:
-        lines = [f"{self.n_rows:,} rows of {self.n_partitions:,} files scored, in {self.path}"]
+        lines = [f"{self.size_text()} scored, in {self.path}"]
         if self.resumed:
-            lines.append(f"{self.resumed:,} files were scored by an earlier run")
+            lines.append(self.resumed_text())
         return "\n".join([*lines, *self.quarantine_lines(), aligned(self.table())])
+
+    def resumed_text(self) -> str:
+        """Return how many files an earlier run has scored, without a full stop."""
+        were = "was" if self.resumed == 1 else "were"
+        return f"{counted(self.resumed, 'file')} {were} scored by an earlier run"
 
     def table(self) -> list[list[str]]:
         """Return means and quantiles of the columns of scores as text, with a heading."""
@@ -114,7 +120,7 @@ def score_dataset(
         What to do about rows that are not probabilities and files that cannot be read. ``"fail"``
         stops and names the file, the row and the reason; what is finished stays. ``"quarantine"``
         writes such rows to ``_quarantine/part-00017.parquet``, with a column ``reason``, and
-        scores the others.
+        scores the others. Of a damaged file, the row groups that can be read are scored.
     restart : bool
         Remove the outputs of an earlier run in the folder first.
     storage_options : dict, optional

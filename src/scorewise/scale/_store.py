@@ -31,7 +31,7 @@ from scorewise.scale._dataset import is_local, open_filesystem
 MANIFEST = "_manifest"
 SETTINGS = f"{MANIFEST}/settings.json"
 SUMMARY = f"{MANIFEST}/summary.json"
-_QUARANTINE = "_quarantine"
+QUARANTINE = "_quarantine"
 _LOCK = f"{MANIFEST}/lock"
 _RUN = f"{MANIFEST}/run.json"  # the token of the run that writes; there is none between runs
 _PARTIAL = f"{MANIFEST}/partial"  # files that are being written
@@ -40,7 +40,7 @@ _KIND = "scorewise output in partitions"
 RESTART = Remedy("restart", True, "to remove its outputs and begin again")
 
 _OURS = re.compile(
-    rf"(?:{_QUARANTINE}/)?part-(?P<output>[0-9]{{5,}})\.parquet"
+    rf"(?:{QUARANTINE}/)?part-(?P<output>[0-9]{{5,}})\.parquet"
     rf"|{MANIFEST}/(?:part-(?P<entry>[0-9]{{5,}})|settings|summary|run)\.json"
     rf"|{_LOCK}|{_PARTIAL}/"
     r"(?:part-[0-9]{5,}\.(?:parquet|json)|(?:settings|summary|run)\.json)\.[0-9a-f]{8}"
@@ -173,7 +173,7 @@ class Store:
         filesystem.invalidate_cache(root)
         paths = filesystem.find(root, withdirs=True)
         names = [path.removeprefix(root).lstrip("/") for path in paths]
-        return sorted(n for n in names if n not in ("", MANIFEST, _PARTIAL, _QUARANTINE))
+        return sorted(n for n in names if n not in ("", MANIFEST, _PARTIAL, QUARANTINE))
 
     def remove(self, names: Iterator[str] | list[str]) -> None:
         """Remove files of ours."""
@@ -283,7 +283,7 @@ class Store:
             if _OURS.fullmatch(f"{_PARTIAL}/{file.name}"):
                 with suppress(FileNotFoundError):
                     file.unlink()
-        for empty in (partial, folder / MANIFEST, folder / _QUARANTINE, *[folder] * also_folder):
+        for empty in (partial, folder / MANIFEST, folder / QUARANTINE, *[folder] * also_folder):
             with suppress(OSError):  # it has files
                 empty.rmdir()
 
@@ -291,7 +291,7 @@ class Store:
         """Raise if the folder holds anything that scorewise did not put there."""
         others = [name for name in names if not _OURS.fullmatch(name)]
         has_settings = SETTINGS in names
-        if has_settings and not others and not self._is_marked():
+        if has_settings and not others and not self.is_output:
             others = [SETTINGS]
         if not has_settings and not others:
             others = [n for n in names if n != _LOCK and not n.startswith(f"{_PARTIAL}/")]
@@ -301,7 +301,9 @@ class Store:
                 "there; nothing was changed: choose a new or empty folder"
             )
 
-    def _is_marked(self) -> bool:
+    @property
+    def is_output(self) -> bool:
+        """Whether outputs in partitions were written to the folder."""
         stored = self.read_json(SETTINGS)
         return isinstance(stored, dict) and stored.get("kind") == _KIND
 
@@ -378,7 +380,7 @@ def quarantine_name(number: int) -> str:
 
     Readers of Parquet folders ignore what begins with an underscore: it has other columns.
     """
-    return f"{_QUARANTINE}/{output_name(number)}"
+    return f"{QUARANTINE}/{output_name(number)}"
 
 
 def _differences(stored: Mapping[str, Any], settings: Mapping[str, Any]) -> str:

@@ -8,7 +8,12 @@ from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from scorewise.errors import ScorewiseError
-from scorewise.scale._cluster import reaching_scheduler
+from scorewise.scale._cluster import (
+    blame_scheduler,
+    blame_workers,
+    reaching_scheduler,
+    watching_workers,
+)
 
 SPLIT_EVERY = 8  # results that are merged at a time
 
@@ -40,6 +45,8 @@ def computed(*tasks: Any) -> tuple[Any, ...]:
 
     Raises
     ------
+    InvalidInput
+        If the scheduler or a worker lacks scorewise, or has another version of it.
     ScorewiseError
         If several workers died while they computed a task, or the scheduler is lost.
     """
@@ -59,16 +66,24 @@ def persisted(*tasks: Any) -> tuple[Any, ...]:
 
 @contextmanager
 def _clear_errors() -> Iterator[None]:
-    if "distributed" not in sys.modules:  # then there is no client
+    """Warn if no worker is left, and let errors of a cluster say what to do."""
+    distributed = sys.modules.get("distributed")
+    try:
+        client = None if distributed is None else distributed.Client.current()
+    except ValueError:
+        client = None
+    if distributed is None or client is None:
         yield
         return
-    from distributed import KilledWorker
-
     try:
-        with reaching_scheduler():
+        with reaching_scheduler(), watching_workers(client):
             yield
-    except KilledWorker as error:
-        raise ScorewiseError(workers_died("these rows", error)) from None
+    except (ImportError, RuntimeError, distributed.KilledWorker) as error:
+        blame_scheduler(client)
+        blame_workers(client)
+        if isinstance(error, distributed.KilledWorker):
+            raise ScorewiseError(workers_died("these rows", error)) from None
+        raise
 
 
 def workers_died(what: str, error: Any) -> str:
