@@ -110,7 +110,7 @@ def emulated_gpu(
         patch.setattr(_launch, "launch", record)
         patch.setattr(_launch, "most_shared_bytes", lambda device: most_shared_bytes)
         patch.setattr(cuda, "on_cuda", lambda values: True)
-        patch.setattr(cuda, "_has_cuda", lambda: True)
+        patch.setattr(cuda, "_what_is_missing", lambda: None)
         patch.setattr(cpu, "_native", None)
         was_deterministic = torch.are_deterministic_algorithms_enabled()
         torch.use_deterministic_algorithms(True)

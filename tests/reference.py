@@ -166,3 +166,44 @@ def decompose(
         mp.fsum(x * h(r) for x, r in pairs) / total,
         mp.fsum(x * d(mean, r) for x, r in pairs) / total,
     )
+
+
+def losses(rule: sw.rules.ScoringRule, p: Row) -> Row:
+    """ℓ(p, ·): D(p, e_y) + H(e_y)."""
+    if rule.family == "beta":
+        return beta_losses(rule, *p)
+    h, d = entropy(rule), divergence(rule)
+    corners = [[mp.mpf(int(j == y)) for j in range(len(p))] for y in range(len(p))]
+    return [d(p, corner) + h(corner) for corner in corners]
+
+
+def gradients(
+    rule: sw.rules.ScoringRule, theta: np.ndarray, kind: str = "probabilities"
+) -> list[np.ndarray]:
+    """Those of total, aleatoric and epistemic with respect to members (M, K) of equal weight.
+
+    With respect to ``"probabilities"`` they are 0 in a member's largest class. The others are with
+    respect to ``"logits"`` and ``"masses"``; of ``"softmax"``, theta has probabilities as they were
+    rounded, and gradients are with respect to the logits before.
+    """
+    rows = [row(r) for r in theta]
+    scale = [mp.fsum(r) if kind == "masses" else mp.mpf(1) for r in rows]
+    if kind == "logits":
+        rows = [[mp.exp(x) for x in r] for r in rows]
+    if kind in {"logits", "masses"}:
+        rows = [[x / mp.fsum(r) for x in r] for r in rows]
+    m = len(rows)
+    of_mean = losses(rule, [mp.fsum(column) / m for column in zip(*rows, strict=True)])
+    gradient: list[list[list[float]]] = [[], [], []]
+    for p, size in zip(rows, scale, strict=True):
+        own = losses(rule, p)
+        change = [a - b for a, b in zip(of_mean, own, strict=True)]
+        for part, slopes in zip(gradient, (of_mean, own, change), strict=True):
+            v = [(x - slopes[argmax(p)]) / m for x in slopes]
+            if kind != "probabilities":
+                mean = mp.fsum(x * y for x, y in zip(v, p, strict=True))
+                v = [(x - mean) / size for x in v]
+            if kind in {"logits", "softmax"}:
+                v = [x * y for x, y in zip(v, p, strict=True)]
+            part.append([float(x) for x in v])
+    return [np.array(part) for part in gradient]

@@ -117,3 +117,59 @@ def test_an_update_holds_few_arrays_of_its_size():
     accumulator = filled(probs[:, :2], ["log", "brier", "zero-one", "spherical"])
     member = probs[:, 2].contiguous()
     assert torch_peak(lambda: accumulator.update(member)) < 2.5 * member.nbytes
+
+
+@pytest.mark.parametrize("modes", [(True, False), (False, True), (True, False, True), (True, True)])
+def test_members_may_come_in_inference_mode_and_outside_of_it(modes):
+    probs = torch.tensor(members(40, len(modes) + 1, 3))
+    accumulator = sw.Accumulator(["log", "zero-one"])
+    for m, is_inference in enumerate(modes):
+        with torch.inference_mode(is_inference):
+            accumulator.update(probs[:, m].clone())
+    accumulator.update(probs[:, -1])
+    assert_same(accumulator.result(), sw.decompose(probs, ["log", "zero-one"]), 1e-10, 1e-13)
+
+
+def test_chunks_that_were_made_in_inference_mode_may_be_followed_by_members():
+    probs = torch.tensor(members(40, 3, 3))
+    accumulator = sw.Accumulator("log")
+    with torch.inference_mode():
+        chunks = [probs[:15, :2].clone(), probs[15:, :2].clone()]
+        accumulator.update_chunks(chunks, n_instances=40)
+    accumulator.update(probs[:, 2])
+    expected = sw.decompose(probs, "log").epistemic
+    np.testing.assert_allclose(accumulator.result().epistemic, expected, 1e-10, 1e-13)
+
+
+def test_a_rule_that_fails_on_a_member_leaves_the_accumulator_as_it_was():
+    probs = torch.tensor(members(40, 3, 3))
+
+    def losses(p):
+        if is_broken:
+            raise TypeError
+        return (p * p).sum(-1, keepdims=True) + 1 - 2 * p
+
+    is_broken = False
+    accumulator = sw.Accumulator(sw.rule_from_loss_vector(losses, name="own"))
+    accumulator.update(probs[:, 0])
+    accumulator.update(probs[:, 1])
+    before = deepcopy(accumulator.result())
+    is_broken = True
+    with pytest.raises(sw.InvalidInput, match="fails on"):
+        accumulator.update(probs[:, 2])
+    is_broken = False
+    assert accumulator.n_members == 2
+    assert (accumulator.result().total == before.total).all()
+
+
+@pytest.mark.parametrize("n", [7, 9, 100])
+def test_a_member_is_added_in_a_few_blocks_of_instances(n, monkeypatch):
+    monkeypatch.setattr("scorewise._array._DEVICE_ELEMENTS", 1)
+    probs = torch.tensor(members(n, 2, 3))
+    accumulator = filled(probs[:, :1], "log")
+    merge, n_calls = sw.accumulate._merge, []
+    monkeypatch.setattr(
+        "scorewise.accumulate._merge", lambda *arguments: (n_calls.append(1), merge(*arguments))[1]
+    )
+    accumulator.update(probs[:, 1])
+    assert len(n_calls) <= 8

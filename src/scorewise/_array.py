@@ -174,7 +174,7 @@ def outside_graph(function: Callable[..., Result], *arguments: Any) -> Result:
     return result
 
 
-def has_own_backward(x: Array) -> bool:
+def is_differentiated_backwards(x: Array) -> bool:
     """Return whether torch differentiates ``x`` backwards only, as :func:`with_backward` can."""
     torch = sys.modules.get("torch")
     if torch is None or type(x) not in {torch.Tensor, torch.nn.Parameter}:
@@ -193,42 +193,53 @@ def with_backward(
     x: Array,
     function: Callable[[Array], list[Array]],
     backward: Callable[[Array, list[Array | None]], Array],
-    recorded: Callable[[Array], list[Array]],
 ) -> list[Array]:
     """Return the arrays ``function(x)`` of a torch tensor, whose gradient ``backward`` computes.
 
-    ``backward(x, upstream)`` returns the gradient of a scalar from its gradients with respect to
-    the arrays, which are None where they are 0. Neither function is recorded. ``recorded(x)``
-    returns the same arrays by operations that are, which serves gradients of the gradient.
+    The arrays are ``(...)`` for x ``(..., M, K)``. ``backward(x, upstream)`` returns the gradient
+    of a scalar from its gradients with respect to the arrays, which are None where they are 0. It
+    is recorded, if this gradient will be differentiated; ``function`` is not.
     """
-    return list(_function_with_backward().apply(x, function, backward, recorded))
+    return list(_closed_form_gradient().apply(x, function, backward))
 
 
 @lru_cache
-def _function_with_backward() -> Any:
+def _closed_form_gradient() -> Any:
     import torch
 
-    class FunctionWithBackward(torch.autograd.Function):  # type: ignore[misc]
+    class ClosedFormGradient(torch.autograd.Function):  # type: ignore[misc]
         @staticmethod
-        def forward(ctx: Any, x: Array, function: Any, backward: Any, recorded: Any) -> Any:
+        def forward(ctx: Any, x: Array, function: Any, backward: Any) -> Any:
             ctx.save_for_backward(x)
             ctx.set_materialize_grads(False)
-            ctx.of_values, ctx.recorded = backward, recorded
-            return tuple(function(x.detach()))
+            ctx.gradient = backward
+            # parts of one tensor as tensors of their own, which the caller may change in place
+            return tuple(y.data if y._is_view() else y for y in function(x.detach()))
 
         @staticmethod
         def backward(ctx: Any, *upstream: Array | None) -> Any:
             [x] = ctx.saved_tensors
-            if torch.is_grad_enabled():  # the gradient will be differentiated
-                pairs = zip(ctx.recorded(x), upstream, strict=True)
-                used = [(y, g) for y, g in pairs if g is not None]
-                arrays, gradients = zip(*used, strict=True)
-                [gradient] = torch.autograd.grad(arrays, [x], gradients, create_graph=True)
-            else:
-                gradient = ctx.of_values(x.detach(), list(upstream))
-            return gradient, None, None, None
+            x = x if torch.is_grad_enabled() else x.detach()  # as hooks may have stored it anew
+            used = [(i, g) for i, g in enumerate(upstream) if g is not None]
+            if not used:
+                return None, None, None
+            if not any(_stands_for_many(g) for _, g in used):
+                return ctx.gradient(x, list(upstream)), None, None
+            # The gradient is linear in those of each instance, so one for each component will do.
+            parts = []
+            for i, g in used:
+                alone: list[Array | None] = [None] * len(upstream)
+                alone[i] = torch.ones(g.shape, dtype=g.dtype, device=g.device)
+                parts.append(g[..., None, None] * ctx.gradient(x, alone))
+            return sum(parts), None, None
 
-    return FunctionWithBackward
+    return ClosedFormGradient
+
+
+def _stands_for_many(x: Array) -> bool:
+    """Return whether a torch tensor is wrapped, as gradients are that torch computes together."""
+    functorch = sys.modules["torch"]._C._functorch
+    return bool(functorch.is_legacy_batchedtensor(x) or functorch.is_functorch_wrapped_tensor(x))
 
 
 def needs_gradient(x: object) -> bool:
@@ -652,13 +663,19 @@ def plus(x: Array, y: Array | float) -> Array:
 def times_plus(x: Array, y: Array, number: Array | float) -> Array:
     """The sum x·y + number, of the shape of ``x``, which may be overwritten."""
     if is_small_on_device(x) and isinstance(number, float) and not _must_stay(x, y):
-        return sys.modules["torch"].addcmul(_number_on_device(number, x.dtype, x.device), x, y)
+        torch = sys.modules["torch"]
+        if type(x) is torch.Tensor:  # numbers of a mode of other tensors must not be kept
+            return torch.addcmul(_number_on_device(number, x.dtype, x.device), x, y)
     return plus(times(x, y), number)
 
 
 @lru_cache(maxsize=1024)
 def _number_on_device(number: float, dtype: Any, device: Any) -> Array:
-    """A number as a tensor, which one operation on a device can take besides two others."""
+    """A number as a tensor, which one operation on a device can take besides two others.
+
+    It is kept for calls to come: nothing writes to it or records it, so that tensors of torch's
+    inference mode serve outside of it, too.
+    """
     return sys.modules["torch"].tensor(number, dtype=dtype, device=device)
 
 
@@ -689,6 +706,16 @@ def dot(xp: Namespace, a: Array, b: Array) -> Array:
     if isinstance(a, np.ndarray) and _FEW_CLASSES < a.shape[-1] <= _MANY_CLASSES:
         return np.vecdot(a, b)  # twice as fast, but less accurate for very many classes
     return xp.sum(a * b, axis=-1)
+
+
+def of_largest(xp: Namespace, x: Array, p: Array) -> Array:
+    """The entry of x where p is largest, ``(..., 1)``; the mean of those if it is in many places.
+
+    NumPy takes ten times as long to find the first of these places.
+    """
+    is_largest = xp.astype(p == xp.max(p, axis=-1, keepdims=True), x.dtype)
+    n = xp.sum(is_largest, axis=-1, keepdims=True)
+    return xp.sum(times(is_largest, x), axis=-1, keepdims=True) / n
 
 
 def kth_largest(xp: Namespace, x: Array, k: int) -> Array:
@@ -726,14 +753,15 @@ def to_numpy(x: Array) -> np.ndarray:
 
 def blocks(x: Array, axis: int, most: int | None = None) -> Iterator[Any]:
     """Yield indices of blocks along an axis, at most so many, or one of the whole while tracing."""
-    size = 0 if is_compiled(x) or is_traced(x) else _block_size(x)
+    n, size = x.shape[axis], math.prod(x.shape)
+    is_whole = not size or is_compiled(x) or is_traced(x)
+    rows = n if is_whole else max(1, _block_size(x) * n // size)
     if most is not None:
-        size = max(size, -(-compat.size(x) // most))
-    if not size or compat.size(x) <= size:
+        rows = max(rows, -(-n // most))
+    if rows >= n:
         yield ...
         return
-    rows = max(1, size * x.shape[axis] // compat.size(x))
-    for start in range(0, x.shape[axis], rows):
+    for start in range(0, n, rows):
         yield (*(slice(None),) * axis, slice(start, start + rows))
 
 
@@ -785,7 +813,11 @@ def _joined(xp: Namespace, results: Iterator[list[Array]], axis: int, n: int) ->
 
 def is_writable(x: Array) -> bool:
     """Return whether arrays like ``x`` can be written to: NumPy's, and torch's without records."""
-    return isinstance(x, np.ndarray) or (is_torch(x) and not is_recorded(x))
+    if not is_torch(x):
+        return isinstance(x, np.ndarray)
+    torch = sys.modules["torch"]
+    # tensors of torch's inference mode can be written to in that mode only
+    return not is_recorded(x) and (not x.is_inference() or torch.is_inference_mode_enabled())
 
 
 def empty_rows(x: Array, n: int, axis: int = 0) -> Array:

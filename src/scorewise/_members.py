@@ -113,14 +113,17 @@ class Members:
             weights = weights[places] if is_array(weights) else np.asarray(weights)[places]
         return Members(replace(self.raw, values=values[places]), weights)
 
-    def by_blocks(self, work: Callable[..., list[Array]], *rows: Array) -> list[Array]:
+    def by_blocks(
+        self, work: Callable[..., list[Array]], *rows: Array, parts: int = 1
+    ) -> list[Array]:
         """Return the arrays that ``work`` returns, from samples that are checked in blocks.
 
-        ``work`` also takes the block's part of the rows, arrays ``(..., R)``.
+        ``work`` also takes the block's part of the rows, arrays ``(..., R)``; ``parts`` are as for
+        :meth:`Samples.by_blocks`.
         """
         if self.checked is None:
-            return Samples.map_blocks(work, self.raw, self.weights, *rows)
-        return self.checked.by_blocks(work, *rows)
+            return Samples.map_blocks(work, self.raw, self.weights, *rows, parts=parts)
+        return self.checked.by_blocks(work, *rows, parts=parts)
 
     def compute(
         self,

@@ -198,7 +198,7 @@ class Accumulator:
     def _update_on_device(self, raw: RawPredictions, weight: Any) -> bool:
         """Return whether a member on a device was added, in place and some instances at a time."""
         values = raw.values
-        if not is_on_device(values) or not is_writable(values) or values.ndim == 1:
+        if not is_on_device(values) or is_recorded(values) or values.ndim == 1:
             return False
         xp, before = namespace(values), self._summary
         like = working_precision(xp, values[:0])
@@ -215,12 +215,13 @@ class Accumulator:
                 member.check_rows(theta, xp.sum(theta, axis=-1))
         rules = list(self._rules.values())
         parts = []
-        self._is_changing = before is not None
         for i, member in zip(indices, members, strict=True):
             part = _summary_of_member(xp, replace(member, check=False).rows(), w[i], rules)
             if before is not None:
                 rows = before.of(itemgetter(i))
-                part = rows.filled_with(_merge(xp, rules, rows, part))
+                part = _merge(xp, rules, rows, part)
+                self._is_changing = True
+                part = rows.filled_with(part)
             parts.append(part)
         if before is None:
             self._summary = _summary_of_rows(parts)
@@ -707,7 +708,10 @@ class _Summary:
     # Results share memory with small arrays, ``(...)``, so only the others are written to.
 
     def filled_with(self, other: _Summary) -> _Summary:
-        """Return the other summary, its large arrays in the memory of this one."""
+        """Return another summary of the same instances, its large arrays in the memory of this one.
+
+        Large are the anchor and the deviation, ``(n, ..., K)``, and states ``(n, ..., R)``.
+        """
 
         def filled(own: Array, values: Array) -> Array:
             if own.ndim < self.anchor.ndim:
@@ -724,7 +728,10 @@ class _Summary:
         )
 
     def with_small_arrays_of(self, parts: Sequence[_Summary]) -> _Summary:
-        """Return the summary with its large arrays, and the small ones of all parts, joined."""
+        """Return the summary with its large arrays ``(N, ..., K)``, and the small ones of parts.
+
+        The parts are of n instances each, N together; their arrays ``(n, ...)`` are joined.
+        """
         xp, ndim = namespace(self.anchor), self.anchor.ndim
 
         def joined(own: Array, pieces: Iterable[Array]) -> Array:

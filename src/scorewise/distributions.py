@@ -140,7 +140,7 @@ class Samples(TextInNotebooks):
     weights: Array | None
     stored_as: StoredAs
     classes_: np.ndarray | None
-    least = -math.inf  #: a bound of the probabilities from below, if a check has read it
+    _least = -math.inf  # a bound of the probabilities from below, if a check has read it
 
     def __init__(
         self,
@@ -177,12 +177,17 @@ class Samples(TextInNotebooks):
 
     @classmethod
     def map_blocks(
-        cls, work: Callable[..., list[Array]], raw: RawPredictions, weights: Any, *rows: Array
+        cls,
+        work: Callable[..., list[Array]],
+        raw: RawPredictions,
+        weights: Any,
+        *rows: Array,
+        parts: int = 1,
     ) -> list[Array]:
         """Return the arrays that ``work`` returns for raw members, checked block by block.
 
         ``raw`` and ``weights`` are as for :meth:`of`. ``work`` takes the samples of a block, and
-        its part of the ``rows``, arrays ``(..., R)``.
+        its part of the ``rows``, arrays ``(..., R)``; ``parts`` are as for :meth:`by_blocks`.
         """
         raw.check_logits()
         w, stored_as = raw.normalized_weights(weights), raw.stored_as(weights)
@@ -196,10 +201,10 @@ class Samples(TextInNotebooks):
                 block = raw.block(values, raw.layout.absolute(starts))
             samples = cls._trusted(block.rows(), _rows_of(w, index), stored_as, raw.classes)
             if block.must_sum_to_one:
-                samples.off, samples.least = block.check_rows(samples.probs, samples.sums)
+                samples.off, samples._least = block.check_rows(samples.probs, samples.sums)
             return work(samples, *(x[(*index, ...)] for x in rows))
 
-        return map_blocks(of_block, raw.values)
+        return map_blocks(of_block, raw.values, parts=parts)
 
     def raw(self) -> RawPredictions:
         """Return the members as kernels take them, without a second check."""
@@ -281,7 +286,7 @@ class Samples(TextInNotebooks):
         """The mean θ̄ = E_Q θ, ``(..., K)``; the members themselves where they are identical."""
         xp = namespace(self.probs)
         mean = self.anchor + self.shift
-        if self.least > 0 or smallest(xp, mean) > 0:
+        if self._least > 0 or smallest(xp, mean) > 0:
             return mean
         mean = at_least(xp, mean, 0.0)
         # A class that is possible for a weighted member stays possible, so that D(θ̄, θ) is finite.

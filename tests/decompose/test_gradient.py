@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 import torch
 
+import reference
 import scorewise as sw
 from scorewise.decompose import gradient_by_arrays
 from scorewise.kernels import KERNELS, cpu
@@ -159,8 +160,8 @@ def test_samples_and_lists_of_members_have_gradients():
     for wrap in (list, lambda x: sw.Samples(x)):
         leaves = [first.clone().requires_grad_(), second.clone().requires_grad_()]
         sw.decompose(wrap(leaves), "brier").epistemic.sum().backward()
-        torch.testing.assert_close(leaves[0].grad, (first - second) / 2)
-        torch.testing.assert_close(leaves[1].grad, (second - first) / 2)
+        for own, d in zip(leaves, (first - second, second - first), strict=True):
+            torch.testing.assert_close(along_simplex(own.grad), d / 2)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
@@ -180,18 +181,69 @@ def test_a_gradient_has_the_dtype_of_the_members(dtype):
             assert largest_difference(gradients[0].double(), gradients[1]) < tolerance, name
 
 
+# -- digits ---------------------------------------------------------------------------------------
+
+
+def below_top(gradient: np.ndarray, p: np.ndarray) -> np.ndarray:
+    """A gradient with respect to probabilities, 0 in the largest class of each row."""
+    top = p.argmax(-1)[..., None]
+    return gradient - np.take_along_axis(gradient, top, -1)
+
+
+def error_of_rows(gradient: np.ndarray, expected: np.ndarray) -> float:
+    """The largest error of a member, relative to its largest entry."""
+    size = np.abs(expected).max(-1, keepdims=True)
+    return float(np.max(np.abs(gradient - expected) / np.where(size > 1e-30, size, 1.0)))
+
+
+def more_rules(k: int) -> dict[str, sw.rules.ScoringRule]:
+    """All rules, and some whose gradients are harder to compute."""
+    names = ["pseudospherical:3", "pseudospherical:30", "pseudospherical:1.00001", "tsallis:1.0001"]
+    names += ["tsallis:1.000001", *(["beta:2,3", "beta:1,1", "beta:20,0.5"] if k == 2 else [])]
+    diagonal = sw.rules.quadratic(np.diag(np.random.default_rng(1).uniform(0.1, 2, k)))
+    return all_rules(k) | {name: sw.get_rule(name) for name in names} | {"diagonal": diagonal}
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("noise", [1e-2, 1e-4, 1e-6])
-def test_gradients_keep_their_digits_where_members_nearly_agree(noise):
-    near = members(30, 1, 7) * (1 + noise * np.random.default_rng(1).uniform(size=(30, 4, 7)))
-    probs = torch.from_numpy(near / near.sum(-1, keepdims=True)).float()
-    for name in ("log", "brier", "spherical", "tsallis:1.5", "tsallis:3", "rps", "quadratic"):
-        rule = all_rules(7)[name] if name == "quadratic" else name
-        single, double = (
-            along_simplex(torch.autograd.grad(sw.decompose(p, rule).epistemic.sum(), p)[0].double())
-            for p in (probs.clone().requires_grad_(), probs.double().requires_grad_())
-        )
-        error = (single - double).abs().amax((1, 2)) / double.abs().amax((1, 2))
-        assert error.max() < 1e-4, name
+@pytest.mark.parametrize("k", [2, 6])
+def test_gradients_keep_their_digits_where_members_nearly_agree(k, noise, dtype):
+    near = members(3, 1, k) * (1 + noise * np.random.default_rng(1).uniform(size=(3, 4, k)))
+    near[0] *= np.where(np.arange(k) == 1, 1.0, 1e-3)
+    probs = (near / near.sum(-1, keepdims=True)).astype(dtype)
+    tolerance = 1e-5 if dtype == np.float32 else 1e-13
+    for name, rule in more_rules(k).items():
+        x = torch.from_numpy(probs).requires_grad_()
+        (gradient,) = torch.autograd.grad(sw.decompose(x, rule).epistemic.sum(), x)
+        for got, theta in zip(below_top(gradient.numpy(), probs), probs, strict=True):
+            *_, expected = reference.gradients(rule, theta)
+            assert error_of_rows(got, expected) < tolerance, name
+
+
+def sure_logits(k: int) -> np.ndarray:
+    """Logits (2, 3, k) in float32 of members that are sure of a class, not always the same."""
+    z = np.random.default_rng(0).normal(size=(2, 3, k))
+    z[0, :, 0] += 12
+    z[1, [0, 1, 2], [1, 1, 0]] += [9, 14, 7]
+    return z.astype(np.float32)
+
+
+@pytest.mark.parametrize("kind", ["logits", "masses", "softmax"])
+@pytest.mark.parametrize("k", [2, 4])
+def test_gradients_of_float32_keep_their_digits_where_members_are_sure(k, kind):
+    z = torch.from_numpy(sure_logits(k))
+    options = {"logits": {"from_logits": True}, "masses": {"normalize": True}}.get(kind, {})
+    x = (z.softmax(-1) * 2 if kind == "masses" else z).requires_grad_()
+    for name, rule in more_rules(k).items():
+        probs = x.softmax(-1) if kind == "softmax" else x
+        theta = probs.detach().numpy()
+        parts = sw.decompose(probs, rule, **options)
+        gradients = [torch.autograd.grad(p.sum(), x, retain_graph=True)[0].numpy() for p in parts]
+        for i in range(len(theta)):
+            expected = reference.gradients(rule, theta[i], kind)
+            # members that are divided by their sum are rounded, and EU is of their differences
+            for j in range(3 if kind == "softmax" else 2):
+                assert error_of_rows(gradients[j][i], expected[j]) < 5e-6, (name, j)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
@@ -225,6 +277,23 @@ def test_gradients_are_finite_at_probabilities_of_zero(dtype, k):
                     assert not gradient[some == 0].any(), name
 
 
+@pytest.mark.parametrize("k", [2, 4])
+def test_gradients_in_half_precision_are_finite_behind_a_softmax(k):
+    places = torch.tensor([[0, 0, 1], [1, 0, 0]])
+    z = (20 * torch.eye(k, dtype=torch.float16)[places]).requires_grad_()
+    rules = all_rules(k) | ({"beta:-0.9,-0.9": sw.rules.beta(-0.9, -0.9)} if k == 2 else {})
+    for name, rule in rules.items():
+        for part in sw.decompose(torch.softmax(z, -1), rule):
+            (gradient,) = torch.autograd.grad(part.sum(), z, retain_graph=True)
+            assert gradient.isfinite().all(), name
+
+
+def test_a_gradient_beyond_half_precision_is_infinite_for_loss_scaling_to_see():
+    probs = torch.tensor([[[0.9, 0.1], [0.2, 0.8]]], dtype=torch.float16, requires_grad=True)
+    (gradient,) = torch.autograd.grad(1e6 * sw.decompose(probs, "log").total.float().sum(), probs)
+    assert not gradient.isfinite().all()
+
+
 def test_ties_have_the_gradient_of_the_first_decision():
     tied = torch.tensor([[[0.4, 0.4, 0.2], [0.2, 0.4, 0.4]]], dtype=torch.float64)
     d = sw.decompose(tied.requires_grad_(), "zero-one")
@@ -237,6 +306,21 @@ def test_ties_have_the_gradient_of_the_first_decision():
     torch.testing.assert_close(along_simplex(of_aleatoric), along_simplex(expected))
 
 
+@pytest.mark.parametrize("library", ["jax.numpy", "array_api_strict", "torch"])
+def test_the_gradient_by_arrays_is_of_the_library_of_the_members(library):
+    xp = pytest.importorskip(library)
+    probs, upstream = members(6, 3, 4).astype(np.float32), np.ones(6, np.float32)
+    for name, rule in all_rules(4).items():
+        gradients = [
+            gradient_by_arrays(
+                sw.Samples(asarray(probs)).raw(), None, [rule], 3 * [asarray(upstream)]
+            )
+            for asarray in (np.asarray, xp.asarray)
+        ]
+        assert type(gradients[1]) is type(xp.asarray(probs))
+        np.testing.assert_allclose(np.asarray(gradients[1]), gradients[0], 1e-5, 1e-6, err_msg=name)
+
+
 @pytest.mark.parametrize("shape", [(40_000, 20, 10), (4_000, 20, 100)])
 def test_a_backward_pass_holds_little_besides_the_gradient(shape):
     samples = sw.Samples(members(*shape).astype(np.float32))
@@ -247,6 +331,69 @@ def test_a_backward_pass_holds_little_besides_the_gradient(shape):
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 1.25 * gradient.nbytes
+
+
+# -- gradients of gradients, and many at once -----------------------------------------------------
+
+
+@every_rule
+def test_a_gradient_that_is_differentiated_is_the_same(k, name):
+    probs = members(6, 3, k, concentration=0.3)
+    probs[0] = np.eye(k)[[0, 1, 1]]
+    probs[1] = 1 / k
+    probs[2] = np.where(np.arange(k) < 2, 0.5, 0.0)
+    for kind, options in OPTIONS.items():
+        values = torch.from_numpy(probs)
+        x = (values.log() if kind == "logits" else values.clone()).requires_grad_()
+        for part in sw.decompose(x, all_rules(k)[name], **options):
+            (once,) = torch.autograd.grad(part.sum(), x, retain_graph=True)
+            (twice,) = torch.autograd.grad(part.sum(), x, create_graph=True)
+            torch.testing.assert_close(twice.detach(), once)
+
+
+@every_rule
+def test_a_jacobian_of_many_gradients_at_once_is_that_of_each(k, name):
+    logits = leaf(3, 3, k).detach().log()
+
+    def parts(z: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        return tuple(sw.decompose(z, all_rules(k)[name], from_logits=True))
+
+    jacobian = torch.autograd.functional.jacobian
+    each = jacobian(parts, logits)
+    for got, expected in zip(jacobian(parts, logits, vectorize=True), each, strict=True):
+        torch.testing.assert_close(got, expected)
+    x = logits.requires_grad_()
+    total = parts(x)[0]
+    gradient = lambda g: torch.autograd.grad(total, x, g, retain_graph=True)[0]  # noqa: E731
+    got = torch.func.vmap(gradient)(torch.eye(3, dtype=x.dtype))
+    torch.testing.assert_close(got, each[0])
+
+
+def test_many_gradients_at_once_pass_the_check_of_torch():
+    x = leaf(2, 3, 4)
+    decompose = lambda p: tuple(sw.decompose(p.softmax(-1), "log"))  # noqa: E731
+    assert torch.autograd.gradcheck(decompose, (x,), check_batched_grad=True)
+    hessian = torch.autograd.functional.hessian
+    of_one = lambda p: decompose(p)[2].sum()  # noqa: E731
+    torch.testing.assert_close(hessian(of_one, x, vectorize=True), hessian(of_one, x))
+
+
+class WithoutGradient(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
+        return x.clone()
+
+    @staticmethod
+    def backward(ctx: Any, upstream: torch.Tensor) -> None:
+        return None
+
+
+@pytest.mark.parametrize("create_graph", [False, True])
+def test_components_that_pass_on_no_gradient_have_none(create_graph):
+    probs = leaf(4, 3, 5)
+    loss = WithoutGradient.apply(sw.decompose(probs, "log").epistemic).sum()
+    (gradient,) = torch.autograd.grad(loss, probs, create_graph=create_graph, allow_unused=True)
+    assert gradient is None
 
 
 # -- rules of users -------------------------------------------------------------------------------
@@ -264,6 +411,48 @@ def test_a_rule_with_parameters_to_learn_is_recorded():
     (of_brier,) = torch.autograd.grad(d["brier"].epistemic.sum(), logits)
     torch.testing.assert_close(own_gradients[0], 2 * of_brier)
     torch.testing.assert_close(own_gradients[1], d["brier"].epistemic.sum())
+
+
+class ScaledBrier(sw.rules.ScoringRule):
+    """A rule of a user, which has no structure, and a scale that may be learnt."""
+
+    family = name = "scaled_brier"
+
+    def __init__(self, scale: torch.Tensor) -> None:
+        self.scale = scale
+
+    def _losses(self, xp: Any, p: Any) -> Any:
+        return self.scale * (xp.sum(p * p, axis=-1, keepdims=True) + 1 - 2 * p)
+
+    def _entropy(self, xp: Any, p: Any) -> Any:
+        return self.scale * (1 - xp.sum(p * p, axis=-1))
+
+    def _divergence(self, xp: Any, q: Any, p: Any, d: Any) -> Any:
+        return self.scale * xp.sum(d * d, axis=-1)
+
+
+def test_parameters_of_a_class_of_rules_have_gradients_too():
+    scale = torch.tensor(2.0, dtype=torch.float64, requires_grad=True)
+    logits = leaf(4, 3, 5).detach().log().requires_grad_()
+    d = sw.decompose(logits, {"own": ScaledBrier(scale), "brier": "brier"}, from_logits=True)
+    assert sw.explain_kernel(logits, ScaledBrier(scale)).path == "array"
+    for own, brier in zip(d["own"], d["brier"], strict=True):
+        gradients = torch.autograd.grad(own.sum(), (logits, scale), retain_graph=True)
+        (of_brier,) = torch.autograd.grad(brier.sum(), logits, retain_graph=True)
+        torch.testing.assert_close(gradients[0], 2 * of_brier)
+        torch.testing.assert_close(gradients[1], brier.sum())
+
+
+def test_a_class_of_rules_may_declare_that_its_losses_are_gradients():
+    class Proper(ScaledBrier):
+        losses_are_gradients = True
+
+    probs = leaf(4, 3, 5)
+    d = sw.decompose(probs, Proper(torch.tensor(1.0, dtype=torch.float64)))
+    (gradient,) = torch.autograd.grad(d.epistemic.sum(), probs)
+    (of_brier,) = torch.autograd.grad(sw.decompose(probs, "brier").epistemic.sum(), probs)
+    torch.testing.assert_close(gradient, of_brier)
+    assert type(d.epistemic.grad_fn).__name__.startswith("ClosedFormGradient")
 
 
 def test_an_improper_rule_has_the_gradient_of_its_own_formula():

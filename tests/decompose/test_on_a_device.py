@@ -7,6 +7,8 @@ longer, so both are counted.
 import numpy as np
 import pytest
 
+import scorewise as sw
+from scorewise.decompose import gradient_by_arrays
 from support import all_rules, by_array, softmax, torch_peak
 
 torch = pytest.importorskip("torch")
@@ -65,12 +67,12 @@ def test_a_small_batch_is_as_accurate_as_in_host_memory(k, noise, dtype):
     probs[5] = probs[5, 0]
     probs[6] = np.eye(k)[[0, 1, 1, 0, 0]]  # impossible classes
     rules = all_rules(k)
-    found = by_array(torch.tensor(probs), rules)
+    results = by_array(torch.tensor(probs), rules)
     expected = by_array(probs.astype(np.float64), rules)
     rtol, atol = (2e-5, 1e-12) if dtype == "float32" else (1e-12, 1e-18)
     for name in rules:
-        assert found[name].epistemic[5] == 0, name
-        for a, b in zip(found[name], expected[name], strict=True):
+        assert results[name].epistemic[5] == 0, name
+        for a, b in zip(results[name], expected[name], strict=True):
             np.testing.assert_allclose(a, b, rtol, 1e-6 * (dtype == "float32") + atol, name)
 
 
@@ -85,13 +87,13 @@ def test_options_give_the_same_in_a_small_batch_as_in_host_memory(options):
         "predictor": rng.dirichlet(np.ones(4), 20),
     }
     rules = ["log", "brier", "spherical", "tsallis:1.5", "rps"]
-    found = by_array(torch.tensor(probs), rules, **{options: values[options]})
+    results = by_array(torch.tensor(probs), rules, **{options: values[options]})
     expected = by_array(probs, rules, **{options: values[options]})
     for name in rules:
-        for a, b in zip(found[name], expected[name], strict=True):
+        for a, b in zip(results[name], expected[name], strict=True):
             np.testing.assert_allclose(a, b, 1e-12, 1e-15, err_msg=name)
     if options == "standard_errors":
-        a, b = found["log"].standard_error, expected["log"].standard_error
+        a, b = results["log"].standard_error, expected["log"].standard_error
         np.testing.assert_allclose(a.epistemic, b.epistemic, 1e-10)
 
 
@@ -116,3 +118,28 @@ def test_a_large_array_needs_a_tenth_of_it_besides_it_and_its_results(k, noise, 
         n_bytes = sum(part.nbytes for result in results.values() for part in result)
         peak = torch_peak(lambda rules=rules: by_array(probs, rules))
         assert peak - n_bytes < probs.nbytes / 10, rules
+
+
+@pytest.mark.parametrize("rule", ["log", "pseudospherical:3", "beta:0.5,2"])
+def test_a_block_needs_twelve_times_its_memory_under_any_rule(rule, monkeypatch):
+    monkeypatch.setattr("scorewise._array._DEVICE_ELEMENTS", 1 << 14)
+    monkeypatch.setattr("scorewise._array._SMALL_DEVICE_ELEMENTS", 0)
+    probs = torch.tensor(softmax(logits(0.05, 1_000, 20, 2)).astype(np.float32))
+    raw, rules, upstream = sw.Samples(probs).raw(), [sw.get_rule(rule)], [torch.ones(1_000)] * 3
+    block = (1 << 14) * 4
+    assert torch_peak(lambda: by_array(probs, rules)) < 12 * block
+    peak = torch_peak(lambda: gradient_by_arrays(raw, None, rules, upstream))
+    assert peak - probs.nbytes < 12 * block
+
+
+def test_tensors_without_values_and_inference_mode_leave_nothing_to_later_calls():
+    fake = pytest.importorskip("torch._subclasses.fake_tensor")
+    xp = pytest.importorskip("array_api_compat.torch")
+    q, p = torch.tensor(softmax(logits(0.3, 2, 5, 4)))
+    expected = sw.rules.log._divergence(xp, q, p, p - q)
+    for mode in (fake.FakeTensorMode(), torch.inference_mode()):
+        sw._array._number_on_device.cache_clear()
+        with mode:
+            thirds = torch.full((5, 3), 1 / 3, dtype=q.dtype)
+            sw.rules.log._divergence(xp, thirds, thirds, thirds - thirds)
+        assert torch.equal(sw.rules.log._divergence(xp, q, p, p - q), expected)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -193,6 +194,61 @@ def first_four_gradient(values: torch.Tensor) -> torch.Tensor:
     parts = [d.epistemic.sum() for d in sw.decompose(x, FIRST_FOUR, check=False).values()]
     (gradient,) = torch.autograd.grad(parts, x)
     return gradient.double() - gradient.double().mean(-1, keepdim=True)
+
+
+@needs_compiler
+@pytest.mark.parametrize("kind", ["logits", "softmax"])
+@pytest.mark.parametrize("k", [2, 5, 40])
+def test_gradients_keep_their_digits_where_members_are_sure(k: int, kind: str, gpu):
+    z = np.random.default_rng(0).normal(size=(9, 4, k))
+    z[:, :, 0] += np.arange(3, 12)[:, None]
+    z[4:, 1] = np.roll(z[4:, 1], 1, axis=-1)  # a member that is sure of another class
+    logits = torch.as_tensor(z.astype(np.float32)).requires_grad_()
+    probs = logits.softmax(-1) if kind == "softmax" else logits
+    wide = probs.detach().double().requires_grad_()
+    for rules in (FIRST_FOUR, ["zero-one"], ["log"], ["brier"]):
+        options = {"from_logits": kind == "logits", "check": False}
+        results = sw.decompose(probs, rules, **options)
+        right = sw.decompose(wide, rules, **options)
+        # members are rounded by a softmax, and EU is of their differences
+        for part in ("total", "aleatoric", *(["epistemic"] if kind == "softmax" else [])):
+            loss, right_loss = (
+                sum(getattr(d, part).sum() for d in r.values()) for r in (results, right)
+            )
+            (gradient,) = torch.autograd.grad(loss, logits, retain_graph=True)
+            (expected,) = torch.autograd.grad(right_loss, wide, retain_graph=True)
+            if kind == "softmax":
+                top = expected.gather(-1, wide.argmax(-1, keepdim=True))
+                expected = expected - top
+                expected = wide.detach() * (expected - (wide * expected).sum(-1, keepdim=True))
+            size = expected.abs().amax(-1, keepdim=True).clamp(min=1e-30)
+            error = ((gradient - expected).abs() / size).max()
+            assert error < 2e-5, (rules, part)
+    assert sum(constants["GRADIENT"] for constants in gpu) == 4 * (3 if kind == "softmax" else 2)
+
+
+@needs_compiler
+def test_results_of_members_with_gradients_are_tensors_of_their_own(gpu):
+    probs = torch.as_tensor(softmax(np.random.default_rng(0).normal(size=(9, 5, 4)))).float()
+    probs.requires_grad_()
+    (right,) = torch.autograd.grad(sw.decompose(probs, "brier").epistemic.sum(), probs)
+    d = sw.decompose(probs, {"a": "brier", "log": "log", "b": "brier"})
+    before = d["b"].epistemic.detach().clone()
+    d["a"].epistemic.mul_(2)
+    d["a"].total[d["a"].total > 0] += 1
+    assert torch.equal(d["b"].epistemic, before)
+    loss = d["a"].epistemic.sum() + 3 * d["b"].epistemic.sum()
+    (gradient,) = torch.autograd.grad(loss, probs)
+    torch.testing.assert_close(gradient, 5 * right)
+
+
+@needs_compiler
+def test_a_rule_that_is_there_twice_has_results_of_its_own(gpu):
+    probs = torch.full((9, 5, 4), 0.25)
+    d = sw.decompose(probs, {"a": "brier", "b": "brier", "c": "brier"})
+    d["a"].total.add_(1)
+    d["b"].total.add_(2)
+    assert [float(x.total[0]) for x in d.values()] == [1.75, 2.75, 0.75]
 
 
 @needs_compiler
@@ -456,7 +512,7 @@ def reason(values: Any, **options: Any) -> str:
     return explanation.reason
 
 
-def test_the_kernel_says_why_it_declines(monkeypatch: pytest.MonkeyPatch, compiled: Path):
+def test_the_kernel_says_why_it_declines(compiled: Path):
     probs = torch.full((3, 2, 4), 0.25)
     assert not cuda.is_usable(sw.Samples(probs).raw(), None)  # in host memory
     with emulated_gpu(compiled):
@@ -465,11 +521,23 @@ def test_the_kernel_says_why_it_declines(monkeypatch: pytest.MonkeyPatch, compil
         assert "too many classes" in reason(torch.full((1, 2, 9_000), 1 / 9_000))
         weights = torch.ones(2, requires_grad=True)
         assert "differentiated" in reason(probs, weights=weights)
-        monkeypatch.setattr(cuda, "_has_cuda", lambda: False)
-        assert "torch with CUDA is not installed" in reason(probs)
     assert cuda.supports(sw.rules.log, PLAIN)
     for extras in (Extras(unbiased=True), Extras(reverse=True), Extras(actions=True)):
         assert not cuda.supports(sw.rules.log, extras)
+
+
+@pytest.mark.parametrize("has_cuda", [False, True])
+def test_the_kernel_says_which_package_is_missing(has_cuda: bool, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(cuda, "on_cuda", lambda values: True)
+    monkeypatch.setattr(torch.version, "cuda", "12.8")
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: has_cuda)
+    monkeypatch.setitem(sys.modules, "cuda.bindings", None)
+    cuda._what_is_missing.cache_clear()
+    usability = cuda.is_usable(sw.Samples(torch.full((3, 2, 4), 0.25)).raw(), None)
+    cuda._what_is_missing.cache_clear()
+    assert not usability
+    expected = "pip install 'cuda-bindings==12.*'" if has_cuda else "with CUDA is not installed"
+    assert expected in usability.reason
 
 
 @pytest.mark.parametrize(

@@ -83,11 +83,12 @@ def test_members_in_stages(constants):
     assert_compiles(constants)
 
 
+@pytest.mark.parametrize("rules", [FIRST_FOUR, ["log"]])
 @pytest.mark.parametrize("k", [SMALL, LARGE])
-def test_gradients(k: int, constants):
+def test_gradients(k: int, rules: list[str], constants):
     for options in ({}, {"from_logits": True}, {"weights": np.ones(20)}):
         x = draw(k).requires_grad_()
-        results = sw.decompose(x, FIRST_FOUR, check=False, **options)
+        results = sw.decompose(x, rules, check=False, **options)
         constants.clear()  # of the forward pass
         sum(d.epistemic.sum() for d in results.values()).backward()
         assert [dict(each)["GRADIENT"] for each in constants] == [1]

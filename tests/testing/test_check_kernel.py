@@ -652,6 +652,8 @@ WRONG_GRADIENTS = {
     "not finite": (lambda g: g * np.inf, "by the kernel"),
     "noise at zero": (lambda g: g + g.dtype.type(1e-7), "identical|by the kernel"),
     "of one class": (lambda g: g + (np.arange(g.shape[-1]) == 1) * g.dtype.type(0.01), "by the"),
+    "of few digits": (lambda g: (g + g.dtype.type(1)) - g.dtype.type(1), "by the kernel"),
+    "not 0 at the top": (lambda g: g + g.dtype.type(1), "behind a softmax"),
     "of another precision": (lambda g: g.astype(np.longdouble), "longdouble|float128"),
     "of another shape": (lambda g: g[..., :1], "in place of"),
     "refused": (lambda g: None, "declines"),

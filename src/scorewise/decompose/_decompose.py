@@ -28,7 +28,11 @@ from scorewise._members import Members, changed_options
 from scorewise._notebook import display, frame, html
 from scorewise._text import quoted_names
 from scorewise.decompose._array_path import components_by_arrays
-from scorewise.decompose._gradient import components_with_gradient, have_own_gradient, of_values
+from scorewise.decompose._gradient import (
+    components_with_gradient,
+    detached,
+    gradient_is_closed_form,
+)
 from scorewise.decompose._jackknife import check_jackknife
 from scorewise.decompose._predictor import (
     check_without_jackknife,
@@ -246,8 +250,8 @@ def decompose(
         chunks, which need not fit on one machine together: each is accumulated where it is, and
         only accumulators of the size of one member move. ``unbiased``, ``standard_errors`` and
         ``predictor`` need all members of a row in one chunk, which a warning says.
-        Of a torch tensor that requires gradients the results have one, in closed form: those with
-        respect to probabilities are along the simplex, so that only differences within a row count.
+        If a torch tensor requires gradients, so do the results. Gradients with respect to
+        probabilities are along the simplex: only differences within a row count.
     rule : str, ScoringRule, costs (K, A), or several in a list or a mapping
         As for :func:`scorewise.get_rule`. A single rule gives a single result. Several give a dict
         by name (as written, or by the mapping's keys), computed in one pass.
@@ -366,12 +370,11 @@ def _of_members(
     members: Members, rules: Sequence[ScoringRule], extras: Extras, predictor: Any, *, check: bool
 ) -> list[Decomposition]:
     rules = members.fit_rules(rules)
-    leaves_out = extras.jackknife
-    if leaves_out:
+    if extras.jackknife:
         check_jackknife(members.raw.values.shape[-2], rules, extras.unbiased)
     per_rule = extras.n_components
     n_results = per_rule * len(rules)
-    if predictor is None and not leaves_out and members.have_several_chunks:
+    if predictor is None and not extras.jackknife and members.have_several_chunks:
         components = at_scale("decompose_members")(members, rules)
     elif predictor is None:
         components = members.compute(
@@ -404,7 +407,7 @@ def _decomposition(components: Sequence[Array]) -> Decomposition:
 
 def all_components(members: Members, rules: Sequence[ScoringRule], extras: Extras) -> list[Array]:
     """Return all components of all rules, with the gradient that torch needs of the members."""
-    if not have_own_gradient(members, extras):
+    if not gradient_is_closed_form(members, extras):
         return _components(members, rules, extras)
     is_closed = [rule.losses_are_gradients for rule in rules]
     closed = list(compress(rules, is_closed))
@@ -566,9 +569,9 @@ def explain_kernel(
         extras = Extras(predictor=received.values)
     if is_dask(members.raw.values):
         return Explanation("array", "a Dask array is lazy; each of its blocks chooses its own path")
-    own_gradient = have_own_gradient(members, extras)
+    in_closed_form = gradient_is_closed_form(members, extras)
     recorded = {name for name, r in zip(named, rules, strict=True) if not r.losses_are_gradients}
-    members = of_values(members) if own_gradient else members
+    members = detached(members) if in_closed_form else members
     reasons = []
     for path, answer in kernels.usability(members.raw, members.weights).items():
         reason = answer.reason
@@ -577,11 +580,11 @@ def explain_kernel(
             others = [
                 name
                 for name, r in zip(named, rules, strict=True)
-                if not supports(r, extras) or (own_gradient and name in recorded)
+                if not supports(r, extras) or (in_closed_form and name in recorded)
             ]
             if not others or len(others) < len(rules):
                 by_arrays = f"; by the array path: {quoted_names(others)}" if others else ""
-                gradients = "; gradients in closed form" if own_gradient else ""
+                gradients = "; gradients in closed form" if in_closed_form else ""
                 return Explanation(path, reason + by_arrays + gradients)
             with_extras = " with the jackknife" if extras.jackknife else ""
             with_extras += " with this predictor" if predictor is not None else ""

@@ -7,9 +7,11 @@ weights w that sum to 1, the gradients with respect to the probabilities θ_m of
 
 Only differences within a row count: a constant of a row points out of the simplex, and vanishes
 behind a softmax or a division by the sum. Where an entropy has a kink, as at a tie of decisions,
-the loss vector of the first of them is a subgradient. The slope of p log p is infinite at 0: a
+the loss vector of the first of them is a supergradient. The slope of p log p is infinite at 0: a
 probability below the smallest normal number counts as that number, so that the gradient is finite,
 and behind a softmax 0.
+
+Second derivatives are those of these formulas, which torch then records.
 
 The backward pass needs nothing of the forward pass but the members. So the components are computed
 of values alone, by the path that they would take without a gradient.
@@ -28,10 +30,13 @@ from scorewise._array import (
     at_least,
     copied,
     dot,
-    has_own_backward,
     is_array,
+    is_differentiated_backwards,
     is_recorded,
+    is_writable,
+    minus,
     namespace,
+    of_largest,
     plus,
     smallest_normal,
     times,
@@ -39,20 +44,19 @@ from scorewise._array import (
 )
 from scorewise._inputs import RawPredictions
 from scorewise._members import Members
-from scorewise.decompose._array_path import components_by_arrays
 from scorewise.distributions import Samples
 from scorewise.kernels import Extras, differentiates
 from scorewise.rules import ScoringRule
 
 
-def have_own_gradient(members: Members, extras: Extras) -> bool:
+def gradient_is_closed_form(members: Members, extras: Extras) -> bool:
     """Return whether torch needs a gradient of the members, and it is computed in closed form."""
-    if not has_own_backward(members.raw.values) or extras:
+    if not is_differentiated_backwards(members.raw.values) or extras:
         return False
     return not (is_array(members.weights) and is_recorded(members.weights))
 
 
-def of_values(members: Members) -> Members:
+def detached(members: Members) -> Members:
     """Return the members as values alone, of which no operation is recorded."""
     return _with_values(members, members.raw.values.detach())
 
@@ -71,16 +75,18 @@ def components_with_gradient(
     Until the backward pass torch stores the members, perhaps elsewhere. So the functions here hold
     none of them, and a copy of the weights, which the caller may change.
     """
-    without = Members(
+    members_without_values = Members(
         replace(members.raw, values=members.raw.values.detach().new_empty(0)),
         None if members.weights is None else copied(members.weights),
     )
-    return with_backward(
-        members.raw.values,
-        lambda values: compute(_with_values(without, values), rules, Extras()),
-        lambda values, upstream: _gradient(_with_values(without, values), rules, upstream),
-        lambda values: components_by_arrays(_with_values(without, values), rules, Extras()),
-    )
+
+    def components(values: Array) -> list[Array]:
+        return compute(_with_values(members_without_values, values), rules, Extras())
+
+    def gradient(values: Array, upstream: Sequence[Array | None]) -> Array:
+        return _gradient(_with_values(members_without_values, values), rules, upstream)
+
+    return with_backward(members.raw.values, components, gradient)
 
 
 def _gradient(
@@ -151,14 +157,14 @@ def gradient_by_arrays(
     """
     raw = replace(raw, check=False)
     xp = namespace(raw.values)
-    gradient = xp.empty_like(raw.values)
+    gradient = xp.empty_like(raw.values) if is_writable(raw.values) else None
     used = [g for g in upstream if g is not None]
 
-    def of_block(samples: Samples, values: Array, gradient: Array, *used: Array) -> list[Array]:
-        parts = iter(used)
-        own = [None if g is None else next(parts)[..., None, None] for g in upstream]
-        slope = _slope(xp, samples, rules, own)
+    def of_block(samples: Samples, values: Array, *rows: Array) -> list[Array]:
+        remaining = iter(rows)
+        own = [None if g is None else next(remaining)[..., None, None] for g in upstream]
         p = samples.probs
+        slope = _slope(xp, samples, rules, own)
         if raw.from_logits or raw.normalize:
             slope = plus(slope, -dot(xp, slope, p)[..., None])
         if raw.from_logits:
@@ -166,17 +172,36 @@ def gradient_by_arrays(
         elif raw.normalize:
             slope = times(slope, 1 / xp.sum(values, axis=-1, keepdims=True, dtype=p.dtype))
         w = samples.weights
-        gradient[...] = times(slope, 1 / p.shape[-2] if w is None else w[..., None])
+        slope = times(slope, 1 / p.shape[-2] if w is None else w[..., None])
+        if slope.dtype != values.dtype:
+            slope = _in_dtype_of(xp, slope, p, values)
+        if gradient is None:
+            return [slope]
+        next(remaining)[...] = slope
         return []
 
-    Samples.map_blocks(of_block, raw, weights, raw.values, gradient, *used)
-    return gradient
+    whole = [] if gradient is None else [gradient]
+    parts = max((rule.n_block_parts for rule in rules), default=1)
+    joined = Samples.map_blocks(of_block, raw, weights, raw.values, *used, *whole, parts=parts)
+    return joined[0] if gradient is None else gradient
+
+
+def _in_dtype_of(xp: Namespace, slope: Array, p: Array, values: Array) -> Array:
+    """Return a gradient in half precision, finite also at a probability of 0."""
+    info = xp.finfo(values.dtype)
+    limited = xp.clip(slope, float(info.min), float(info.max))
+    is_tiny = p < float(info.smallest_normal)
+    return xp.astype(xp.where(is_tiny, limited, slope), values.dtype)
 
 
 def _slope(
     xp: Namespace, samples: Samples, rules: Sequence[ScoringRule], upstream: Sequence[Array | None]
 ) -> Array:
-    """Return the gradient with respect to the probabilities, for members of weight 1."""
+    """Return the gradient with respect to the probabilities, for members of weight 1.
+
+    It is 0 for the largest probability of a row. The gradient behind a softmax is p·(v − ⟨v, p⟩),
+    which would cancel where that probability is close to 1.
+    """
     tiny = smallest_normal(xp, samples.probs)
     p, q = at_least(xp, samples.probs, tiny), at_least(xp, samples.mean, tiny)[..., None, :]
     of_mean, of_members = 0 * q, 0 * p
@@ -190,4 +215,5 @@ def _slope(
         if epistemic is not None:
             change = rule._gradient_change(xp, q, p, samples.deviations)
             of_members = plus(of_members, times(change, epistemic))
-    return plus(of_members, of_mean)
+    slope = plus(of_members, of_mean)
+    return minus(slope, of_largest(xp, slope, samples.probs))

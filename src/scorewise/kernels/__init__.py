@@ -55,10 +55,11 @@ KERNELS: dict[str, Kernel] = {
     if not module.name.startswith("_")
 }
 if TYPE_CHECKING:  # they are found by name, so the type checker is shown what each of them is
-    from scorewise.kernels import cpu
+    from scorewise.kernels import cpu, cuda
 
     _averaging: AveragingKernel = cpu
     _accumulating: AccumulatingKernel = cpu
+    _differentiating: DifferentiatingKernel = cuda
 
 
 def usability(raw: RawPredictions, weights: Any) -> dict[str, Usability]:

@@ -180,7 +180,9 @@ class DifferentiatingKernel(Kernel, Protocol):
 
         With weights w that sum to 1, the gradients of the three with respect to the probabilities
         θ_m of a member are w_m·ℓ(θ̄, ·), w_m·ℓ(θ_m, ·) and w_m·[ℓ(θ̄, ·) − ℓ(θ_m, ·)], of which only
-        the differences within a row count. The last is exactly 0 where members are identical.
+        the differences within a row count. They are returned less that of the row's largest
+        probability, so that a softmax before, which takes their mean, keeps their digits where this
+        probability is close to 1. The last is exactly 0 where members are identical.
         Probabilities below the smallest normal number count as that number.
         """
 

@@ -48,7 +48,6 @@ class _CustomRule(ScoringRule):
     family = "custom"
     never_negative = False
     runs_on_any_library = False  # a user's function is written for the user's arrays
-    losses_are_gradients = False  # it may be improper, or have parameters that are learnt
 
     @property
     def name(self) -> str:

@@ -202,7 +202,8 @@ def _named(rule: RuleLike) -> tuple[str, ScoringRule]:
 
 def _by_name(name: str) -> ScoringRule | Callable[..., ScoringRule]:
     """The rule with this name, or the function that makes it from its parameters."""
-    if (rule := REGISTRY.get(name.replace("-", "_"))) is not None:  # as most are
+    # names as written in the registry need no parsing
+    if (rule := REGISTRY.get(name.replace("-", "_"))) is not None:
         return rule
     plain = "-".join(name.lower().replace("_", "-").split())
     plain = _ALIASES.get(plain, plain)

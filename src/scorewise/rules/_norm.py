@@ -31,7 +31,14 @@ from scorewise._array import (
     sum_products,
     times,
 )
-from scorewise._numerics import FEW_FACTORS, expm1_minus, power, power_excess, sum_of_others
+from scorewise._numerics import (
+    FEW_FACTORS,
+    expm1_minus,
+    log_ratio,
+    power,
+    power_excess,
+    sum_of_others,
+)
 from scorewise.distributions import Dirichlet
 from scorewise.rules._rule import RuleBySum, ScoringRule, norm_order, number_above, register
 from scorewise.rules._separable import tsallis_total
@@ -171,6 +178,7 @@ class Pseudospherical(_NormRule):
 
     alpha: float
     family = "pseudospherical"
+    n_block_parts = 2  # gradients hold 17 arrays of the size of the members
 
     @property
     def has_slow_divergence(self) -> bool:  # type: ignore[override]
@@ -196,13 +204,36 @@ class Pseudospherical(_NormRule):
     def _norm(self, xp: Namespace, p: Array) -> Array:
         top = xp.max(p, axis=-1, keepdims=True)
         top = xp.where(top > 0, top, 1.0)
-        log_ratio = xp.log(p / top + smallest_normal(xp, p))
-        return top[..., 0] * xp.sum(xp.exp(self.alpha * log_ratio), axis=-1) ** (1 / self.alpha)
+        logs = xp.log(p / top + smallest_normal(xp, p))
+        return top[..., 0] * xp.sum(xp.exp(self.alpha * logs), axis=-1) ** (1 / self.alpha)
 
     def _losses(self, xp: Namespace, p: Array) -> Array:
         share = p / self._norm(xp, p)[..., None]
         log_share = xp.log(xp.where(p > 0, share, 1.0))
         return xp.where(p > 0, at_least(xp, -xp.expm1((self.alpha - 1) * log_share), 0.0), 1.0)
+
+    def _gradient_change(self, xp: Namespace, q: Array, p: Array, d: Array) -> Array:
+        # (p/‖p‖)^ε − (q/‖q‖)^ε with ε = α − 1 is (q/‖q‖)^ε·[exp(εr) − 1], where r is log(p/q) less
+        # log(‖p‖/‖q‖). Both are close to log(p_t/q_t) where a class t is almost certain, so that is
+        # taken from both: r is rise − log(g)/α with g = Σ a·exp(α·rise) and shares a = (q/‖q‖)^α.
+        # Shares b = (p/‖p‖)^α are a·exp(α·rise)/g, which serves where the exponent is large.
+        rate = self.alpha - 1
+        of_q, of_p = q / self._norm(xp, q)[..., None], p / self._norm(xp, p)[..., None]
+        slope_q, slope_p = of_q**rate, of_p**rate
+        a, b = slope_q * of_q, slope_p * of_p
+        top = xp.argmax(p, axis=-1)[..., None]
+        rise = log_ratio(xp, q, p, d)
+        rise = rise - xp.take_along_axis(rise, top, axis=-1)
+        near = xp.abs(rise) * self.alpha < 1
+        terms = xp.where(near, xp.expm1(xp.where(near, rise * self.alpha, 0.0)) * a, b - a)
+        of_near = xp.sum(xp.where(near, b, 0.0), axis=-1, keepdims=True)
+        beyond_one = xp.sum(terms, axis=-1, keepdims=True) / of_near  # g − 1
+        near = xp.abs(beyond_one) < 0.5
+        q_t, p_t = xp.take_along_axis(of_q, top, axis=-1), xp.take_along_axis(of_p, top, axis=-1)
+        log_g = xp.log1p(xp.where(near, beyond_one, 0.0))
+        r = rise - xp.where(near, log_g / self.alpha, xp.log(q_t / p_t))
+        near = xp.abs(r) * rate < 1
+        return xp.where(near, xp.expm1(xp.where(near, r * rate, 0.0)) * slope_q, slope_p - slope_q)
 
     def _entropy_by_sum(self, xp: Namespace, p: Array, total: Array) -> Array:
         if self.alpha in FEW_FACTORS:

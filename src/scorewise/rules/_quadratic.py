@@ -122,8 +122,14 @@ class Quadratic(_QuadraticRule):
     ) -> Array:
         return float(np.abs(self.matrix).max()) * (unit + 4 * off)
 
+    def _entropy_gradient(self, xp: Namespace, p: Array) -> Array:
+        return matmul(xp, p, as_dtype_of(xp, self._distances, p))
+
     def _gradient_change(self, xp: Namespace, q: Array, p: Array, d: Array) -> Array:
-        return -matmul(xp, d, as_dtype_of(xp, self._distances, d))  # 2Ad, as d sums to 0
+        # 2Ad without its first number. Distances would do if d summed to 0, and it does not where
+        # rows are rounded.
+        differences = 2 * (self.matrix - self.matrix[:, :1])
+        return matmul(xp, d, as_dtype_of(xp, differences, d))
 
     def _divergence(self, xp: Namespace, q: Array, p: Array, d: Array) -> Array:
         return xp.sum(matmul(xp, d, as_dtype_of(xp, self._root, d)) ** 2, axis=-1)

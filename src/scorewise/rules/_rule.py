@@ -99,7 +99,8 @@ class ScoringRule(abc.ABC):
     - ``_divergence(xp, q, p, d)``: D(q, p) with d = p − q, exactly 0 where d is.
 
     It also overrides the facts whose defaults do not hold: ``family``, ``structure``,
-    ``is_symmetric``, ``unit``, ``_largest_loss`` and ``_order_of_totals``.
+    ``is_symmetric``, ``unit``, ``losses_are_gradients``, ``_largest_loss`` and
+    ``_order_of_totals``.
 
     Methods with an underscore are the interface between a rule and the rest of scorewise: a
     subclass defines them, and scorewise calls them with arrays that it has checked. Users call the
@@ -142,11 +143,20 @@ class ScoringRule(abc.ABC):
     needs_much_memory: ClassVar[bool] = False
     """Whether EU from divergences or regrets holds ten arrays of the size of the members."""
 
+    n_block_parts: ClassVar[int] = 1
+    """In how many parts a block of members is worked on; more if formulas hold many arrays."""
+
     runs_on_any_library: ClassVar[bool] = True
     """Whether the formulas run on arrays of any library, so that values may be moved to another."""
 
-    losses_are_gradients: ClassVar[bool] = True
-    """Whether losses are the gradient of H along the simplex, as those of every proper rule are."""
+    @property
+    def losses_are_gradients(self) -> bool:
+        """Whether gradients of torch are taken from the losses, which are the gradient of H.
+
+        They are if the rule declares a structure. Otherwise torch records its formulas, which may
+        have parameters that are learnt, and which may be improper.
+        """
+        return self.structure is not None
 
     # -- identity ---------------------------------------------------------------------------------
 

@@ -239,7 +239,9 @@ class Tsallis(RuleBySum):
         return xp.sum(power_excess(xp, q, p, d, self.beta), axis=-1)
 
     def _entropy_gradient(self, xp: Namespace, p: Array) -> Array:
-        return p ** (self.beta - 1) * (self.beta / (1 - self.beta))
+        # β/(1 − β)·(p^{β−1} − 1): without a constant that hides the digits for β near 1
+        rate = self.beta - 1
+        return xp.expm1(xp.log(p) * rate) * (-self.beta / rate)
 
     def _gradient_change(self, xp: Namespace, q: Array, p: Array, d: Array) -> Array:
         # β/(β − 1) times p^{β−1} − q^{β−1}, whose digits are in the exponent where it is small

@@ -104,9 +104,12 @@ def _integral(
     over: _Interval,
     log_factor: Array,
     quadratures: Sequence[_Quadrature],
+    *,
+    falls: bool = True,
 ) -> Array:
     """Return e^factor·∫ (1 − e^{x−end})·c^α (1−c)^β dx over an interval of log odds x.
 
+    Without the factor 1 − e^{x−end} unless it ``falls`` so towards the end.
     ∞ where it starts at −∞ and α ≤ 0. In four pieces: both halves of the part to the left and of
     the part to the right of the bend, each by Gauss's rule on y = width·sinh s, whose nodes are
     dense at the outer end and at the bend, and geometrically sparser in between.
@@ -148,7 +151,7 @@ def _integral(
         log_weight = -alpha * at_least(xp, -x, 0.0) - beta * at_least(xp, x, 0.0)
         log_weight = log_weight - (alpha + beta) * xp.log1p(xp.exp(-xp.abs(x)))
         density = xp.exp(log_weight + log_factor) * (1 + grown + 1 / (1 + grown)) / 2
-        total = total - weight * density * xp.expm1(y - rest)
+        total = total + weight * density * (-xp.expm1(y - rest) if falls else 1.0)
     return xp.where(finite, xp.sum(total * scale * width, axis=(-2, -1)), math.inf)
 
 
@@ -160,6 +163,7 @@ class Beta(ScoringRule):
     a: float
     b: float
     family = "beta"
+    n_block_parts = 16  # integrals hold 90 arrays of the size of the members
 
     @cached_property
     def structure(self) -> TwoClass:  # type: ignore[override]
@@ -210,14 +214,25 @@ class Beta(ScoringRule):
 
     def _scaled_losses(self, xp: Namespace, p: Array, log_factor: Array) -> Array:
         """Return e^factor·ℓ(p, ·) as D(p, e_y): for each class up to its own certainty."""
-        both = zip(*self._odds_weights, strict=True)
-        odds_weight = _OddsWeight(*(as_dtype_of(xp, x, like=p) + 0.0 * p for x in both))
         other = xp.flip(p, axis=-1)
         start = self._log_odds(xp, p, other)
-        span = xp.where(other > 0, self._far - start, 0.0)
-        return _integral(
-            xp, odds_weight, _Interval(start, span, p > 0), log_factor, self._quadratures
-        )
+        over = _Interval(start, xp.where(other > 0, self._far - start, 0.0), p > 0)
+        return _integral(xp, self._of_classes(xp, p), over, log_factor, self._quadratures)
+
+    def _of_classes(self, xp: Namespace, p: Array) -> _OddsWeight:
+        """Return the weights of the log odds for both classes, ``(..., 2)`` each."""
+        both = zip(*self._odds_weights, strict=True)
+        return _OddsWeight(*(as_dtype_of(xp, x, like=p) + 0.0 * p for x in both))
+
+    def _gradient_change(self, xp: Namespace, q: Array, p: Array, d: Array) -> Array:
+        # ℓ₁(q) − ℓ₁(p) = ∫_q^p (1−c) ω(c) dc; with the classes swapped it is ℓ₀, of the other sign
+        ratios = _log_ratio(xp, p, q, d, q > 0)
+        change = ratios - xp.flip(ratios, axis=-1)
+        start = self._log_odds(xp, q, xp.flip(q, axis=-1)) - at_least(xp, -change, 0.0)
+        over = _Interval(start, xp.abs(change), q > 0)
+        weights, no_factor = self._of_classes(xp, q + 0.0 * p), 0.0 * p
+        integral = _integral(xp, weights, over, no_factor, self._quadratures, falls=False)
+        return xp.where(change > 0, integral, -integral)
 
     def _divergence(self, xp: Namespace, q: Array, p: Array, d: Array) -> Array:
         inner = (q[..., 0] > 0) & (q[..., 1] > 0) & (p[..., 0] > 0) & (p[..., 1] > 0)

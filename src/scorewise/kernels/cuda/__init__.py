@@ -1,7 +1,7 @@
 """The CUDA kernel: members on an NVIDIA GPU are read once, by CUDA C++ compiled when it is needed.
 
 The kernel is in ``native/``; ``README.md`` explains it. It is compiled for each number of classes
-by libraries that come with torch, in about a second. Arrays of CuPy and JAX are shared with torch
+by NVRTC, which comes with torch, in about a second. Arrays of CuPy and JAX are shared with torch
 through DLPack, without a copy.
 """
 
@@ -36,10 +36,7 @@ from scorewise.rules.structures import Structure
 
 _USABLE = Usability(True, "the members are on an NVIDIA GPU")
 _ELSEWHERE = Usability(False, "an array is lazy, traced, differentiated or not on an NVIDIA GPU")
-_NO_TORCH = Usability(
-    False,
-    "the compiler and the libraries of CUDA come with torch, and torch with CUDA is not installed",
-)
+_NO_CUDA = "the libraries of CUDA come with torch, and torch with CUDA is not installed"
 _WIDE = Usability(False, "the members are in float64")
 _MANY_CLASSES = Usability(False, "a member has too many classes for the GPU's shared memory")
 
@@ -62,8 +59,8 @@ def is_usable(raw: RawPredictions, weights: Any) -> Usability:
         return _ELSEWHERE
     if dtype_name(values) not in _ELEMENTS:
         return _WIDE
-    if not _has_cuda():
-        return _NO_TORCH
+    if missing := _what_is_missing():
+        return Usability(False, missing)
     if _failures:
         return Usability(False, f"the kernel cannot run on this GPU: {_failures[0]}")
     n_bytes = _launch.most_shared_bytes(_as_tensor(values).device)
@@ -73,20 +70,27 @@ def is_usable(raw: RawPredictions, weights: Any) -> Usability:
 
 
 @lru_cache
-def _has_cuda() -> bool:
-    """Return whether torch can use CUDA, and its compiler is there."""
+def _what_is_missing() -> str | None:
+    """Return what torch needs to use CUDA, or the kernel to be compiled; None if all is there."""
     if importlib.util.find_spec("torch") is None:
-        return False
+        return _NO_CUDA
     import torch
 
     if torch.version.cuda is None or not torch.cuda.is_available():
-        return False
+        return _NO_CUDA
     try:
         from cuda.bindings import nvrtc
-
-        return not nvrtc.nvrtcVersion()[0]
-    except (ImportError, RuntimeError):
-        return False
+    except ImportError:  # torch installs it from 2.10 on
+        release = torch.version.cuda.split(".")[0]
+        return (
+            "the package cuda-bindings is missing, by which the kernel is compiled: "
+            f"pip install 'cuda-bindings=={release}.*'"
+        )
+    try:
+        status, *_ = nvrtc.nvrtcVersion()
+    except RuntimeError as error:
+        return f"the compiler NVRTC cannot be loaded: {error}"
+    return f"the compiler NVRTC answers {status!r}" if status else None
 
 
 def supports(rule: ScoringRule, extras: Extras) -> bool:
@@ -124,8 +128,10 @@ def compute(
             _report(error)
             return None
         for slot, places in enumerate(launch.places):
-            for place in places:
-                results[3 * place : 3 * place + 3] = components[3 * slot : 3 * slot + 3]
+            of_rule = components[3 * slot : 3 * slot + 3]
+            for i, place in enumerate(places):
+                own = [x.clone() for x in of_rule] if i else of_rule
+                results[3 * place : 3 * place + 3] = own
     if raw.check and flag.is_raised(values.device):
         return None
     if is_torch(raw.values):

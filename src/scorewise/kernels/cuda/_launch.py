@@ -1,6 +1,6 @@
 """Compiling and launching the kernel: NVRTC makes PTX, of which the driver makes machine code.
 
-The driver keeps that code in its own cache on disk. Both libraries come with torch.
+The driver keeps that code in its own cache on disk. Both are called by the package cuda-bindings.
 """
 
 from __future__ import annotations

@@ -37,9 +37,9 @@ class BlockGradient : BlockTiles {
                 const MeanRows<SharedRow<ROW_LANES>> mean = rows_of_mean<ROW_LANES>(b, row.lane);
                 const float w = is_row ? weight(b, r - b * job_.stage) : 0.f;
                 const Slopes slopes(row, mean.numbers, upstreams_[b], shapes_[b], w);
-                differentiate(row, mean, slopes);
+                const float average = differentiate(row, mean, slopes);
                 __syncwarp();
-                if (NEEDS_TOP && is_row && row.lane == 0) slopes.add_zero_one(row.numbers);
+                if (HAS_ZERO_ONE && is_row && row.lane == 0) slopes.add_zero_one(row.numbers, average);
             });
             __syncwarp();
             write();

@@ -1,7 +1,8 @@
 // Gradients of the first four rules (see scorewise/decompose/_gradient.py).
 //
 // The gradient of an entropy H at p is −log p, −2p, −[k = argmax p] and −p/‖p‖, but for constants of a row, which point
-// out of the simplex.
+// out of the simplex. It is taken less that of the row's top class: what becomes of it behind a softmax, p·(v − Σ p·v),
+// would cancel where that class is almost certain.
 #pragma once
 
 #include "job.cuh"
@@ -25,25 +26,32 @@ struct Upstream {
     INLINE float epistemic(int rule) const { return at[3 * rule + 2]; }
 };
 enum { LOG_RULE, BRIER_RULE, ZERO_ONE_RULE, SPHERICAL_RULE };
-constexpr bool NEEDS_TOP = Upstream::has(6) || Upstream::has(7) || Upstream::has(8);
+constexpr bool HAS_ZERO_ONE = Upstream::has(6) || Upstream::has(7) || Upstream::has(8);
 constexpr bool NEEDS_NORM = Upstream::has(9) || Upstream::has(10) || Upstream::has(11);
 
-// The largest number of a row, and the first class that has it.
+// The largest number of a row, the first class that has it, and that of another row there.
 struct Top {
-    float value = -infinite();
+    float value = 0, other = 0;
+    float rest = 0;  // the sum of all other numbers, which 1 − value rounds
     int place = 0;  // also where all numbers are NaN
 
-    INLINE void see(float p, int k) {  // classes come in their order
-        place = p > value ? k : place;
+    INLINE void see(float p, float q, int k) {  // classes come in their order
+        rest += smaller(p, value);
+        const bool is_larger = p > value;
+        place = is_larger ? k : place;
+        other = is_larger ? q : other;
         value = larger(value, p);
     }
     template <int LANES> INLINE void combine() {
 #pragma unroll
         for (int step = 1; step < LANES; step *= 2) {
-            const float other = __shfl_xor_sync(ALL_LANES, value, step);
-            const int other_place = __shfl_xor_sync(ALL_LANES, place, step);
-            place = other > value || (other == value && other_place < place) ? other_place : place;
-            value = larger(value, other);
+            const float of_lane = __shfl_xor_sync(ALL_LANES, value, step), there = __shfl_xor_sync(ALL_LANES, other, step);
+            const int its_place = __shfl_xor_sync(ALL_LANES, place, step);
+            if (HAS_ZERO_ONE && KIND == LOGITS) rest = rest + __shfl_xor_sync(ALL_LANES, rest, step) + smaller(value, of_lane);
+            const bool is_first = of_lane > value || (of_lane == value && its_place < place);
+            place = is_first ? its_place : place;
+            other = is_first ? there : other;
+            value = larger(value, of_lane);
         }
     }
 };
@@ -59,9 +67,9 @@ template <class Row> INLINE MeanShape mean_shape(const Row &mean) {
         shape.norm = square_root(mean.sum_with(mean, [](float q, float, int) { return q * q; }));
         shape.inverse_norm = ratio(1, shape.norm);
     }
-    if (NEEDS_TOP) {
+    if (HAS_ZERO_ONE) {
         Top top;
-        mean.each([&](float q, int k, int) { top.see(q, k); });
+        mean.each([&](float q, int k, int) { top.see(q, q, k); });
         top.combine<Row::LANES>();
         shape.top = top.place;
     }
@@ -85,6 +93,7 @@ struct Slopes {
     Top top;
     float of_d = 0, of_q = 0, of_p = 0, of_log_q = 0, of_log_p = 0, of_ratio = 0, at_top = 0, at_top_of_mean = 0;
     float probability_at_top_of_mean = 0;
+    float base;  // that of all but zero-one in the top class
     int top_of_mean;
 
     template <class Row> INLINE Slopes(const Row &row, const Row &mean_row, const Upstream &up, const MeanShape &mean, float weight)
@@ -93,19 +102,17 @@ struct Slopes {
         Sum sum;
         row.each_with(mean_row, [&](float p, float q, int k, int i) {
             if (NEEDS_NORM) sum.at[i] = fmaf(p - q, p + q, sum.at[i]);
-            if (NEEDS_TOP) top.see(p, k);
-            if (NEEDS_TOP && KIND == LOGITS) probability_at_top_of_mean = k == mean.top ? p : probability_at_top_of_mean;
+            top.see(p, q, k);
+            if (HAS_ZERO_ONE && KIND == LOGITS) probability_at_top_of_mean = k == mean.top ? p : probability_at_top_of_mean;
         });
+        top.combine<Row::LANES>();
         if (NEEDS_NORM) {
             const float grown = across_sum<Row::LANES>(sum.value());
             const float norm = square_root(at_least_zero(fmaf(mean.norm, mean.norm, grown)));
             inverse_norm = ratio(1, larger(norm, TINY));
             growth = ratio(grown, norm + mean.norm) * mean.inverse_norm;
         }
-        if (NEEDS_TOP) {
-            top.combine<Row::LANES>();
-            probability_at_top_of_mean = across_sum<Row::LANES>(probability_at_top_of_mean);
-        }
+        if (HAS_ZERO_ONE) probability_at_top_of_mean = across_sum<Row::LANES>(probability_at_top_of_mean);
         const float spherical = weight * up.epistemic(SPHERICAL_RULE) * inverse_norm;
         of_d = fmaf(2 * weight, up.epistemic(BRIER_RULE), spherical);
         of_q = -spherical * growth - weight * fmaf(2, up.total(BRIER_RULE), up.total(SPHERICAL_RULE) * mean.inverse_norm);
@@ -115,6 +122,8 @@ struct Slopes {
         of_ratio = LN2 * weight * up.epistemic(LOG_RULE);
         at_top = weight * (up.epistemic(ZERO_ONE_RULE) - up.aleatoric(ZERO_ONE_RULE));
         at_top_of_mean = -weight * (up.total(ZERO_ONE_RULE) + up.epistemic(ZERO_ONE_RULE));
+        if (top.place == top_of_mean) at_top += at_top_of_mean, at_top_of_mean = 0;
+        base = at(top.value, top.other, inverse_of(top.other), log_2_of(top.other));
     }
 
     // That of all but zero-one.
@@ -138,30 +147,30 @@ struct Slopes {
         return slope;
     }
 
-    // Add zero-one's part to the gradient of a row, in shared memory.
-    template <class T> INLINE void add_zero_one(T *gradient) const {
-        const bool is_same = top.place == top_of_mean;
-        const float own = KIND == LOGITS ? top.value : 1.f, of_mean = KIND == LOGITS ? probability_at_top_of_mean : 1.f;
-        const float both = is_same ? at_top + at_top_of_mean : at_top;
-        gradient[top.place] = T(fmaf(own, both, float(gradient[top.place])));
-        if (!is_same) gradient[top_of_mean] = T(fmaf(of_mean, at_top_of_mean, float(gradient[top_of_mean])));
+    // Add zero-one's part to the gradient of a row, in shared memory. The average is that of the other parts.
+    template <class T> INLINE void add_zero_one(T *gradient, float average) const {
+        const float of_mean = KIND == LOGITS ? probability_at_top_of_mean * at_top_of_mean : at_top_of_mean;
+        gradient[top.place] = T(KIND == LOGITS ? top.value * (at_top * top.rest - average - of_mean) : 0.f);
+        if (of_mean != 0) gradient[top_of_mean] = T(float(gradient[top_of_mean]) + of_mean);
     }
 };
 
-// Make a row its gradient with respect to the numbers that it had before `prepare`, but for zero-one's part. Behind
-// a softmax the gradient v with respect to probabilities becomes p·(v − Σ p·v).
-template <class Row> INLINE void differentiate(Row &row, const MeanRows<Row> &mean, const Slopes &slopes) {
-    float average = 0;
+// Make a row its gradient with respect to the numbers that it had before `prepare`, but for zero-one's part in two
+// classes. Behind a softmax the gradient v with respect to probabilities becomes p·(v − Σ p·v). Return that sum.
+template <class Row> INLINE float differentiate(Row &row, const MeanRows<Row> &mean, const Slopes &slopes) {
+    float average = 0, of_others = HAS_ZERO_ONE ? -slopes.at_top : -0.f;
     if (KIND == LOGITS) {
         average = row.sum_with(mean.numbers, mean.inverses, mean.logs, [&](float p, float q, float inverse_q, float log_q) {
-            return p * slopes.at(p, q, inverse_q, log_q);
+            return p * (slopes.at(p, q, inverse_q, log_q) - slopes.base);
         });
-        if (NEEDS_TOP) average += slopes.top.value * slopes.at_top + slopes.probability_at_top_of_mean * slopes.at_top_of_mean;
+        of_others = -average;
+        if (HAS_ZERO_ONE) of_others -= slopes.top.value * slopes.at_top + slopes.probability_at_top_of_mean * slopes.at_top_of_mean;
     }
     row.change_with(mean.numbers, mean.inverses, mean.logs, [&](float p, float q, float inverse_q, float log_q) {
-        const float slope = slopes.at(p, q, inverse_q, log_q);
-        return KIND == LOGITS ? p * (slope - average) : slope;
+        const float slope = slopes.at(p, q, inverse_q, log_q) - slopes.base + of_others;
+        return KIND == LOGITS ? p * slope : slope;
     });
+    return average;
 }
 
 // What only a mean is needed of.

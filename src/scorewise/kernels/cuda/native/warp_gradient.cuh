@@ -32,11 +32,11 @@ struct WarpGradient : WarpTiles {
             OwnRow row;
             read(row, members, m);
             const Slopes slopes(row, mean.numbers, up, shape, w);
-            ::differentiate(row, mean, slopes);
+            const float average = ::differentiate(row, mean, slopes);
             const bool is_wanted = is_own && lane / LANES < n;
             if (is_wanted) put(row, members, m);
             if (CLASS_LANES > 1) __syncwarp();
-            if (NEEDS_TOP && is_wanted && lane % CLASS_LANES == 0) slopes.add_zero_one(members + m * job.row_spacing);
+            if (HAS_ZERO_ONE && is_wanted && lane % CLASS_LANES == 0) slopes.add_zero_one(members + m * job.row_spacing, average);
         });
         __syncwarp();
         Element *gradient = static_cast<Element *>(job.gradient) + first * job.gradient_strides.instance;
