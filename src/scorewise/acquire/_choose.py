@@ -11,6 +11,7 @@ from scorewise import _validate as validate
 from scorewise._array import is_dask
 from scorewise._lazy import at_scale
 from scorewise._random import generator, seed_of
+from scorewise._text import counted
 from scorewise.errors import InvalidInput, Remedy
 
 METHODS = ("top", "power", "softmax", "softrank", "random")
@@ -181,7 +182,7 @@ def check_batch_size(n: Any, n_candidates: int) -> int:
     if not n_candidates:
         raise InvalidInput("there are no unlabelled rows to choose from")
     if size > n_candidates:
-        raise InvalidInput(f"there are only {n_candidates} rows to choose {n} from")
+        raise InvalidInput(f"there are only {counted(n_candidates, 'row')} to choose {n} from")
     return size
 
 

@@ -144,16 +144,17 @@ def gradient_by_arrays(
     Returns
     -------
     array (..., M, K)
-        Of the dtype of ``raw.values``. Only differences within a row count.
+        Of the dtype of ``raw.values``. Only differences within a row count; it is 0 for the row's
+        largest probability.
 
     Examples
     --------
     >>> import numpy as np, scorewise as sw
     >>> from scorewise.decompose import gradient_by_arrays
-    >>> raw = sw.Samples([[[0.9, 0.1], [0.5, 0.5]]]).raw()
+    >>> raw = sw.Samples([[[0.9, 0.1], [0.6, 0.4]]]).raw()
     >>> gradient_by_arrays(raw, None, [sw.rules.brier], [None, None, np.ones(1)]).round(3)
-    array([[[ 0.2, -0.2],
-            [-0.2,  0.2]]])
+    array([[[ 0. , -0.3],
+            [ 0. ,  0.3]]])
     """
     raw = replace(raw, check=False)
     xp = namespace(raw.values)
@@ -187,7 +188,7 @@ def gradient_by_arrays(
 
 
 def _in_dtype_of(xp: Namespace, slope: Array, p: Array, values: Array) -> Array:
-    """Return a gradient in half precision, finite also at a probability of 0."""
+    """Return a gradient in the dtype of the values, finite also at a probability of 0."""
     info = xp.finfo(values.dtype)
     limited = xp.clip(slope, float(info.min), float(info.max))
     is_tiny = p < float(info.smallest_normal)
