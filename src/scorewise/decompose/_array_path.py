@@ -78,7 +78,7 @@ def components_by_arrays(
     return members.by_blocks(
         lambda block, *q: [x for rule in rules for x in _components(block, rule, extras, *q)],
         *predictor,
-        parts=max((rule.n_block_parts for rule in rules), default=1),
+        parts=max([1, *(rule.n_block_parts for rule in rules)]),
     )
 
 

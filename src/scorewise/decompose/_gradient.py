@@ -182,7 +182,7 @@ def gradient_by_arrays(
         return []
 
     whole = [] if gradient is None else [gradient]
-    parts = max((rule.n_block_parts for rule in rules), default=1)
+    parts = max([1, *(rule.n_block_parts for rule in rules)])
     joined = Samples.map_blocks(of_block, raw, weights, raw.values, *used, *whole, parts=parts)
     return joined[0] if gradient is None else gradient
 
