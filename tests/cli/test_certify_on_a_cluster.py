@@ -89,10 +89,11 @@ def test_invalid_rows_are_set_aside_in_a_folder(name, scheduler, folder):
     aside = ("--on-bad-rows", "quarantine", "--quarantine", "bad")
     result = run(name, "rows", *options, *aside)
     assert result.exit_code == 0, result.output
-    message = " ".join(result.stderr.split())
     [check] = Path("bad").iterdir()
-    assert f"Warning: 1 invalid row of 1 file is in {check.resolve()}/_quarantine (1:" in message
-    assert "(1: probs sums to …, not …)" in message
+    rows = f"1 invalid row of 1 file is in {check.resolve()}/_quarantine"
+    warning = f"Warning: {rows} (1: probs sums to …, not …)"
+    # without spaces, as lines may end within a long path
+    assert warning.replace(" ", "") in "".join(result.stderr.split())
     assert (check / "_quarantine/part-00003.parquet").exists()
     if name == "certify":
         assert "1,204 valid rows, and holds for valid rows only; 1 invalid row was" in " ".join(
