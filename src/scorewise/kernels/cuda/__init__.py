@@ -25,11 +25,11 @@ from scorewise.kernels.cuda import _launch
 from scorewise.kernels.cuda._plan import MemoryLayout, Needs, plan_of
 from scorewise.kernels.cuda._rules import (
     Launch,
+    derivatives_of_components,
     is_computed,
     launches_for,
     name_of_first_four,
     numbers_of,
-    upstream_of,
 )
 from scorewise.rules import ScoringRule
 from scorewise.rules.structures import Structure
@@ -266,9 +266,8 @@ def _grid_of(
 ) -> _Grid:
     element, n_bytes = _ELEMENTS[dtype]
     layout = MemoryLayout(shape, strides, address // n_bytes, n_bytes)
-    # rows that are read often are apart, so that lanes read different banks of shared memory
-    is_padded = kind == "LOGITS" or work == "Gradient"
-    plan = plan_of(layout, needs, most_shared_bytes, weights == "APART_WEIGHTS", is_padded)
+    is_changed = kind != "PROBABILITIES" or work == "Gradient"
+    plan = plan_of(layout, needs, most_shared_bytes, weights == "APART_WEIGHTS", is_changed)
     assert plan is not None  # as is_usable says
     is_coarse = kind == "PROBABILITIES" and dtype != "float32"
     all_constants = (
@@ -321,7 +320,7 @@ def gradient(
 
     values = _as_tensor(raw.values)
     n = math.prod(values.shape[:-2])
-    slots, derivatives = upstream_of(rules, upstream)
+    derivatives = derivatives_of_components(rules, upstream)
     result = torch.empty_like(values)
     if not (values.numel() and derivatives):
         return result.zero_()
@@ -334,7 +333,7 @@ def gradient(
     own_weights = None if shares is None else _as_tensor(shares).float().contiguous()
     if own_weights is not None and own_weights.ndim > 1:
         own_weights = own_weights.reshape(n, -1)
-    constants = (("UPSTREAM_SLOTS", ", ".join(map(str, slots))),)
+    constants = (("UPSTREAM", sum(1 << component for component in derivatives)),)
     strides = () if flat.stride() == members.stride() else flat.stride()[:2]
     address = math.gcd(members.data_ptr(), *(x * flat.element_size() for x in strides))
     grid = _grid_for(
@@ -345,10 +344,11 @@ def gradient(
         return None
     if own_weights is not None:
         job.weights = own_weights.data_ptr()
-    all_derivatives = torch.stack([x.reshape(-1).float() for x in derivatives])
     job.members, job.gradient = members.data_ptr(), flat.data_ptr()
     job.gradient_strides = _launch.Strides(*flat.stride())
-    job.upstream = all_derivatives.data_ptr()
+    contiguous = {i: x.float().contiguous() for i, x in derivatives.items()}
+    for component, derivative in contiguous.items():
+        job.upstream[component] = derivative.data_ptr()
     try:
         _start(grid, job, values.device)
     except _launch.CannotRun as error:

@@ -70,7 +70,7 @@ class Job(ctypes.Structure):
         ("n_instances", ctypes.c_int64),
         ("gradient", ctypes.c_void_p),
         ("gradient_strides", Strides),
-        ("upstream", ctypes.c_void_p),
+        ("upstream", ctypes.c_void_p * 12),
         ("results", ctypes.c_void_p),
         ("invalid", ctypes.c_void_p),
         ("numbers", ctypes.c_void_p),

@@ -9,15 +9,16 @@ from functools import lru_cache
 from typing import NamedTuple
 
 _CLASSES_IN_REGISTERS = 16  # of a row, that a lane has at most
-_MOST_CLASS_LANES = 2  # beyond which blocks are faster
-_WARPS = 4  # of a block, where warps work alone
+_MOST_CLASS_LANES, _MOST_LANES_OF_CHANGED = 2, 8  # beyond which blocks are faster
+_WARPS = (4, 2)  # of a block, where warps work alone
+_REGISTERS, _OF_THREAD = 1 << 16, 144  # of a processor; of a thread, about as many as it needs
 _WARP_TILE = 8 << 10  # bytes of members that such a warp works on best
 _LARGEST_WARP_TILE = 16 << 10
 
 _TILE = 32 << 10  # bytes of members that a block works on best
 _MOST_WARPS = 16
 _MOST_INSTANCES = 32
-_CLASSES_OF_LANE = 64
+_CLASSES_OF_LANE, _CLASSES_IN_OWN_REGISTERS = 64, 32
 _VALUE, _TOTALS = 4, 2  # bytes of a value; numbers of an instance besides three of each rule
 _SHARED, _THREADS = 228 << 10, 1024  # bytes, and threads with 64 registers, of a processor
 _BANKS = 32  # of shared memory, of 4 bytes each
@@ -89,24 +90,30 @@ def plan_of(
     needs: Needs,
     most_bytes: int,
     has_own_weights: bool = False,
-    is_padded: bool = False,
+    is_changed: bool = False,
 ) -> TilePlan | None:
-    """Return the plan of a launch; None if a member has too many classes for shared memory."""
-    plan = _plan_of_warps(layout, has_own_weights)
+    """Return the plan of a launch; None if a member has too many classes for shared memory.
+
+    Lanes of large instances that change rows have them in registers meanwhile, so fewer classes.
+    """
+    plan = _plan_of_warps(layout, has_own_weights, is_changed)
     if plan is not None and plan.n_bytes <= most_bytes:
         return plan
-    return _plan_of_blocks(layout, needs, most_bytes, is_padded)
+    return _plan_of_blocks(layout, needs, most_bytes, is_changed)
 
 
 # -- small instances: a warp has a tile, of which a lane has some classes of some members ----------
 
 
-def _plan_of_warps(layout: MemoryLayout, has_own_weights: bool) -> TilePlan | None:
+def _plan_of_warps(
+    layout: MemoryLayout, has_own_weights: bool, is_changed: bool
+) -> TilePlan | None:
     n, m, k = layout.shape
     class_lanes = 1
     while k > _CLASSES_IN_REGISTERS * class_lanes:
         class_lanes *= 2
-    if class_lanes > _MOST_CLASS_LANES or m * k * layout.n_bytes > _LARGEST_WARP_TILE:
+    most_lanes = _MOST_LANES_OF_CHANGED if is_changed else _MOST_CLASS_LANES
+    if class_lanes > most_lanes or m * k * layout.n_bytes > _LARGEST_WARP_TILE:
         return None
     lanes = class_lanes
     while lanes < min(32, m * class_lanes) and 32 // lanes * m * k * layout.n_bytes > _WARP_TILE:
@@ -131,14 +138,18 @@ def _plan_of_warps(layout: MemoryLayout, has_own_weights: bool) -> TilePlan | No
         "READ": read,
         "COPY": together,
         "ORDER": order,
-        "MOST_THREADS": 32 * _WARPS,
-        "LEAST_BLOCKS": 1,
     }
     tile = _rounded(max(instances * spacing, m * row_spacing), 16 // layout.n_bytes)
+    n_bytes = 2 * (tile * layout.n_bytes + has_own_weights * instances * m * _VALUE)
+    n_warps = max(_WARPS, key=lambda warps: (warps * _blocks_that_fit(warps * n_bytes), warps))
+    n_threads = 32 * n_warps
+    n_blocks = min(_blocks_that_fit(n_warps * n_bytes), _REGISTERS // (_OF_THREAD * n_threads))
+    constants["MOST_THREADS"] = n_threads
+    constants["LEAST_BLOCKS"] = max(n_blocks, 1) if is_changed else 1
     return TilePlan(
-        n_blocks=-(-n // (instances * _WARPS)),
-        n_threads=32 * _WARPS,
-        n_bytes=2 * _WARPS * (tile * layout.n_bytes + has_own_weights * instances * m * _VALUE),
+        n_blocks=-(-n // (instances * n_warps)),
+        n_threads=n_threads,
+        n_bytes=n_warps * n_bytes,
         instances=instances,
         stage=m,
         tile=tile,
@@ -206,12 +217,12 @@ def _wavefronts(
 
 
 def _plan_of_blocks(
-    layout: MemoryLayout, needs: Needs, most_bytes: int, is_padded: bool
+    layout: MemoryLayout, needs: Needs, most_bytes: int, is_changed: bool
 ) -> TilePlan | None:
     n, m, k = layout.shape
-    lanes = row_lanes(k)
+    lanes = _row_lanes(k, _CLASSES_IN_OWN_REGISTERS if is_changed else _CLASSES_OF_LANE)
     rows_per_warp = 32 // lanes
-    row_spacing = _row_spacing(k, lanes) if is_padded else k
+    row_spacing = _row_spacing(k, lanes) if is_changed else k
 
     def n_bytes(instances: int, stage: int) -> int:
         rows = _rounded(instances * stage, rows_per_warp)
@@ -271,7 +282,7 @@ def _plan_of_blocks(
 
 
 def _row_spacing(n_classes: int, lanes: int) -> int:
-    """Return from where to where rows of some lanes are, so that they read different banks."""
+    """Return from where to where rows of some lanes are, so that at most two read the same bank."""
     read = math.gcd(n_classes, 4)  # numbers at once
     at_once = 32 // read  # lanes
 
@@ -281,17 +292,22 @@ def _row_spacing(n_classes: int, lanes: int) -> int:
         return max(map(banks.count, banks))
 
     candidates = range(n_classes, n_classes + _BANKS, read)
-    return min(candidates, key=conflicts)
+    return min(candidates, key=lambda spacing: max(conflicts(spacing), 2))
 
 
 def _blocks_of_processor(n_bytes: int, n_threads: int) -> int:
     """Return how many blocks a processor has shared memory and enough registers for."""
-    return max(1, min(_SHARED // (n_bytes + 1024), _THREADS // n_threads))
+    return max(1, min(_blocks_that_fit(n_bytes), _THREADS // n_threads))
 
 
-def row_lanes(n_classes: int) -> int:
-    """Return how many lanes of a warp share a row: as many as have enough classes each."""
-    return min(32, 1 << max(0, math.ceil(math.log2(n_classes / _CLASSES_OF_LANE))))
+def _blocks_that_fit(n_bytes: int) -> int:
+    """Return for how many blocks a processor has shared memory."""
+    return _SHARED // (n_bytes + 1024)
+
+
+def _row_lanes(n_classes: int, of_lane: int) -> int:
+    """Return how many lanes of a warp share a row, of which each has at most so many classes."""
+    return min(32, 1 << max(0, math.ceil(math.log2(n_classes / of_lane))))
 
 
 def _warps(n_chunks: int) -> int:

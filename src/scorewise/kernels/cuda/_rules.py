@@ -92,12 +92,12 @@ def _launches_of_first_four(names: tuple[str | None, ...]) -> list[Launch]:
     return [Launch(places, Needs(5, 4, int("zero_one" in wanted)), constants)]
 
 
-def upstream_of(
+def derivatives_of_components(
     rules: Sequence[ScoringRule], upstream: Sequence[Any]
-) -> tuple[list[int], list[Any]]:
-    """Return derivatives with respect to components, and which of the first four's each is.
+) -> dict[int, Any]:
+    """Return the derivatives with respect to components, by the number of each in native/.
 
-    Of the twelve components, −1 stands for those without derivatives. A rule may be there twice.
+    Those that are 0 are not there. A rule may be in the list twice.
     """
     by_component: dict[int, Any] = {}
     for i, derivative in enumerate(upstream):
@@ -107,8 +107,7 @@ def upstream_of(
         component = 3 * rule + i % 3
         before = by_component.get(component)
         by_component[component] = derivative if before is None else before + derivative
-    places = {component: slot for slot, component in enumerate(by_component)}
-    return [places.get(component, -1) for component in range(12)], list(by_component.values())
+    return by_component
 
 
 def name_of_first_four(structure: Structure | None) -> str | None:
@@ -159,7 +158,7 @@ def numbers_of(structure: Structure | None) -> np.ndarray | None:
             least = costs.min(axis=1)
             excess = costs - least[:, None]
             aligned = np.pad(excess, ((0, 0), (0, -costs.shape[1] % 4)))
-            return np.concatenate([aligned.ravel(), least])
+            return np.concatenate([aligned.ravel(), least, excess.T.ravel()])
         case QuadraticForm(distances=distances, root=root):
             halves = distances.ravel() / 2
             return np.concatenate([halves, _square(root).ravel(), [distances.max()]])

@@ -61,10 +61,9 @@ class BlockComponents : BlockTiles {
             n_rows_ = n_ * n_members_from(start);
             read(start);
             each_row([&](SharedRow<ROW_LANES> row, int r, bool is_row) {
-                const bool is_prepared = prepare(row);
                 float values[Rule::N_VALUES];
-                const Off own = Rule::summarize(job_, row, values);
-                if (is_row) off = further(off, is_prepared ? own : ~0u);
+                const Off own = summarize_shared<Rule>(row, values);
+                if (is_row) off = further(off, own);
                 put(values, r, row.lane == 0);
             });
             __syncthreads();
@@ -77,16 +76,21 @@ class BlockComponents : BlockTiles {
     INLINE void add_to_averages(int start) {
         const int n_members = n_members_from(start);
         each_instance([&](int b, bool is_one, int lane) {
-            Values sum{};
-            for (int m = lane; m < n_members; m += TOTAL_LANES) {
-                const Values here = values_[b * job_.stage + m];
-                const float w = weight(b, start + m);
+            Values all{};
+            each_run(n_members, [&](int first, int end) {
+                Values sum{};
+                for (int m = first + lane; m < end; m += TOTAL_LANES) {
+                    const Values here = values_[b * job_.stage + m];
+                    const float w = weight(b, start + m);
 #pragma unroll
-                for (int i = 0; i < Rule::N_VALUES; i++) sum.at[i] = fmaf(w, here.at[i], sum.at[i]);
-            }
+                    for (int i = 0; i < Rule::N_VALUES; i++) sum.at[i] = fmaf(w, here.at[i], sum.at[i]);
+                }
+#pragma unroll
+                for (int i = 0; i < Rule::N_VALUES; i++) all.at[i] += sum.at[i];
+            });
 #pragma unroll
             for (int i = 0; i < Rule::N_VALUES; i++) {
-                const float value = across_sum<TOTAL_LANES>(sum.at[i]);
+                const float value = across_sum<TOTAL_LANES>(all.at[i]);
                 if (lane == 0 && is_one) averages_[b].at[i] = start > 0 ? averages_[b].at[i] + value : value;
             }
         });
@@ -141,10 +145,8 @@ class BlockComponents : BlockTiles {
                 n_rows_ = n_ * n_members_from(start);
                 read(start);
                 each_row([&](SharedRow<ROW_LANES> row, int r, bool) {
-                    prepare(row);
-                    if (Rule::N_COLUMNS == 0) return;
                     float values[Rule::N_VALUES];
-                    Rule::summarize(job_, row, values);
+                    summarize_shared<Rule>(row, values);
                     put(values, r, row.lane == 0);
                 });
                 __syncthreads();

@@ -1,4 +1,4 @@
-// Gradients of large instances: rows become their gradients in shared memory, and go from there to global memory.
+// Gradients of large instances: what lanes make of a row goes to global memory.
 #pragma once
 
 #include "block_tiles.cuh"
@@ -18,7 +18,12 @@ class BlockGradient : BlockTiles {
         each_tile([&] {
             n_rows_ = n_ * job_.n_members;
             read(0);
-            if (KIND != PROBABILITIES) each_row([&](SharedRow<ROW_LANES> row, int, bool) { prepare(row); });
+            if (KIND != PROBABILITIES) {
+                each_row([&](SharedRow<ROW_LANES> row, int, bool) {
+                    float nothing[NoRule::N_VALUES];
+                    summarize_shared<NoRule>(row, nothing);
+                });
+            }
             __syncthreads();
             add_to_mean(0);
             __syncthreads();
@@ -32,51 +37,76 @@ class BlockGradient : BlockTiles {
                 if (lane == 0 && is_one) shapes_[b] = shape, upstreams_[b] = Upstream(job_, first_ + b);
             });
             __syncthreads();
-            each_row([&](SharedRow<ROW_LANES> row, int r, bool is_row) {
-                const int b = is_row ? instance_of(r) : 0;
-                const MeanRows<SharedRow<ROW_LANES>> mean = rows_of_mean<ROW_LANES>(b, row.lane);
-                const float w = is_row ? weight(b, r - b * job_.stage) : 0.f;
-                const Slopes slopes(row, mean.numbers, upstreams_[b], shapes_[b], w);
-                const float average = differentiate(row, mean, slopes);
+            each_row([&](SharedRow<ROW_LANES> row, int r, bool is_row) { differentiate(row, r, is_row); });
+            if (HAS_OWN_ROWS) {
+                end_copies();
+            } else {
                 __syncwarp();
-                if (HAS_ZERO_ONE && is_row && row.lane == 0) slopes.add_zero_one(row.numbers, average);
-            });
-            __syncwarp();
-            write();
-            __syncwarp();
-            refill();
+                refill();
+            }
         });
     }
 
   private:
-    template <int N> INLINE MeanRows<SharedRow<N>> rows_of_mean(int b, int lane) const {
-        const int place = b * N_CLASSES;
-        return {{mean_ + place, lane}, {inverses_ + place, lane}, {logs_ + place, lane}};
+    using MeanRow = SharedRow<ROW_LANES>;
+
+    INLINE void differentiate(const SharedRow<ROW_LANES> &shared, int r, bool is_row) const {
+        const int b = is_row ? instance_of(r) : 0, m = r - b * job_.stage, start = b * N_CLASSES;
+        const MeanRows<MeanRow> mean{{mean_ + start, shared.lane}, {inverses_ + start, shared.lane}, {logs_ + start, shared.lane}};
+        const MeanShape shape = shapes_[b];
+        WorkRow row;
+        load(row, shared);
+        const Top top = top_of(row, shared, start);
+        const float there = shared.numbers[shape.top];
+        const Slopes slopes(row, mean, top, there, upstreams_[b], shape, is_row ? weight(b, m) : 0.f);
+        __syncwarp();
+        if (HAS_OWN_ROWS) refill_group(r - lane_ / ROW_LANES);
+        ::differentiate(row, mean, slopes);
+        const Strides &strides = job_.gradient_strides;
+        Element *gradient = static_cast<Element *>(job_.gradient) + first_ * strides.instance +
+                            (ORDER == BY_INSTANCE ? r * (long long)(N_CLASSES) : b * strides.instance + m * strides.member);
+        const long long of_class = ORDER == BY_INSTANCE ? 1 : strides.of_class;
+        if (is_row) write(row, gradient, of_class);
+        if (!HAS_ZERO_ONE) return;
+        __syncwarp();
+        if (!is_row || shared.lane != 0) return;
+        gradient[top.place * of_class] = Element(slopes.in_top);
+        if (slopes.in_top_of_mean == 0) return;
+        const int k = start + shape.top;
+        gradient[shape.top * of_class] = Element(slopes.gradient(there, mean_[k], inverses_[k], logs_[k]) + slopes.in_top_of_mean);
     }
 
-    // Write the rows that this warp works on.
-    INLINE void write() const {
-        constexpr int N = N_CLASSES % 4 == 0 && COPY % 4 == 0 ? 4 : N_CLASSES % 2 == 0 && COPY % 2 == 0 ? 2 : 1;
-        constexpr int PIECES = N_CLASSES / N;
-        const Strides &strides = job_.gradient_strides;
-        Element *gradient = static_cast<Element *>(job_.gradient) + first_ * strides.instance;
-        for (int first = warp_ * ROWS_PER_WARP; first < n_rows_; first += n_warps_ * ROWS_PER_WARP) {
-            const int count = n_rows_ - first < ROWS_PER_WARP ? n_rows_ - first : ROWS_PER_WARP;
-#pragma unroll 4
-            for (int i = lane_; i < count * PIECES; i += 32) {
-                const int r = first + i / PIECES, k = i % PIECES * N;
-                const Piece<N> from = *reinterpret_cast<const Piece<N> *>(tile_ + r * ROW_SPACING + k);
+    // The top class of a row: first the piece that has it, then the class in this piece.
+    INLINE Top top_of(const WorkRow &row, const SharedRow<ROW_LANES> &shared, int start) const {
+        Top top;
+        row.pieces(row, [&](const auto &numbers, const auto &, int first, int, bool is_piece) {
+            float largest = numbers.at[0];
+#pragma unroll
+            for (int i = 1; i < VECTOR; i++) largest = larger(largest, numbers.at[i]);
+            if (is_piece) top.see(largest, 0, first);
+        });
+        top.combine<ROW_LANES>();
+        int place = top.place;
+#pragma unroll
+        for (int i = VECTOR - 1; i >= 0; i--) place = shared.numbers[top.place + i] == top.value ? top.place + i : place;
+        top.place = place;
+        top.other = mean_[start + place];
+        return top;
+    }
+
+    // Write the numbers of this lane, as many at once as are aligned.
+    static INLINE void write(const WorkRow &row, Element *gradient, long long of_class) {
+        constexpr int N = VECTOR < COPY ? VECTOR : COPY;
+        row.pieces(row, [&](const auto &numbers, const auto &, int first, int, bool is_piece) {
+            if (!is_piece) return;
+#pragma unroll
+            for (int i = 0; i < VECTOR; i += N) {
                 Some<N, Element> to;
 #pragma unroll
-                for (int j = 0; j < N; j++) to.at[j] = Element(from.at[j]);
-                Element *place = gradient + first * N_CLASSES + i * N;
-                if (ORDER != BY_INSTANCE) {
-                    const int b = instance_of(r);
-                    place = gradient + b * strides.instance + (r - b * job_.stage) * strides.member + k * strides.of_class;
-                }
-                *reinterpret_cast<Some<N, Element> *>(place) = to;
+                for (int j = 0; j < N; j++) to.at[j] = Element(numbers.at[i + j]);
+                *reinterpret_cast<Some<N, Element> *>(gradient + (first + i) * of_class) = to;
             }
-        }
+        });
     }
 
     float *inverses_, *logs_;

@@ -7,8 +7,36 @@
 #include "tile.cuh"
 
 constexpr int ROWS_PER_WARP = 32 / ROW_LANES;
-constexpr int VECTOR = SharedRow<1>::PIECE, N_VECTORS = N_CLASSES / VECTOR;
+constexpr int N_VECTORS = N_CLASSES / VECTOR;
 using Vector = Piece<VECTOR>;
+
+// Lanes that change a row have it in registers meanwhile, if it fits.
+using OwnRow = RegisterRow<ROW_LANES, VECTOR>;
+constexpr bool IS_CHANGED = KIND != PROBABILITIES || GRADIENT, HAS_OWN_ROWS = IS_CHANGED && OwnRow::STEPS * VECTOR <= 32;
+template <bool, class A, class B> struct Either {
+    using Type = A;
+};
+template <class A, class B> struct Either<false, A, B> {
+    using Type = B;
+};
+using WorkRow = Either<HAS_OWN_ROWS, OwnRow, SharedRow<ROW_LANES>>::Type;
+
+INLINE void load(SharedRow<ROW_LANES> &row, const SharedRow<ROW_LANES> &from) { row = from; }
+INLINE void load(OwnRow &row, const SharedRow<ROW_LANES> &from) {
+    OwnRow::each_step([&](int step, int place) {
+#pragma unroll
+        for (int i = 0; i < VECTOR; i++) row.numbers[step * VECTOR + i] = from.all()[place].at[i];
+    });
+}
+INLINE void store(const SharedRow<ROW_LANES> &, const SharedRow<ROW_LANES> &) {}
+INLINE void store(const OwnRow &row, const SharedRow<ROW_LANES> &to) {
+    OwnRow::each_step([&](int step, int place) {
+        Vector numbers;
+#pragma unroll
+        for (int i = 0; i < VECTOR; i++) numbers.at[i] = row.numbers[step * VECTOR + i];
+        to.all()[place] = numbers;
+    });
+}
 
 template <class T> INLINE T *take(char *&memory, int n) {
     T *start = reinterpret_cast<T *>(memory);
@@ -38,6 +66,13 @@ class BlockTiles {
         if (!HAS_STAGES && first_ + step_ < job_.n_instances) copy_members(first_ + step_, 0);
         end_copies();
     }
+    // The same for the row r and others that a warp works on together.
+    INLINE void refill_group(int r) const {
+        const long long next = first_ + step_;
+        if (HAS_STAGES || next >= job_.n_instances) return;
+        const int n_rows = n_instances_from(next) * job_.stage;
+        if (r < n_rows) copy_group(next, 0, r, n_rows);
+    }
 
     // -- rows -----------------------------------------------------------------------------------
 
@@ -55,20 +90,22 @@ class BlockTiles {
     // it works on first.
     INLINE void copy_members(long long first, int start) const {
         const int n_rows = n_instances_from(first) * n_members_from(start);
+        for (int r = warp_ * ROWS_PER_WARP; r < n_rows; r += n_warps_ * ROWS_PER_WARP) copy_group(first, start, r, n_rows);
+    }
+    // Of those, the row r and others that a warp works on together.
+    INLINE void copy_group(long long first, int start, int r, int n_rows) const {
         const Element *from = static_cast<const Element *>(job_.members) + first * job_.strides.instance + start * job_.strides.member;
-        for (int r = warp_ * ROWS_PER_WARP; r < n_rows; r += n_warps_ * ROWS_PER_WARP) {
-            const int count = n_rows - r < ROWS_PER_WARP ? n_rows - r : ROWS_PER_WARP;
-            if (ORDER == BY_INSTANCE && ROW_SPACING == N_CLASSES) {
-                copy_run(tile_ + r * N_CLASSES, from + r * (long long)(N_CLASSES), count * N_CLASSES, lane_);
-            } else if (ORDER == BY_INSTANCE) {
-                constexpr int PIECES = N_CLASSES / COPY;
-                const Element *start = from + r * (long long)(N_CLASSES);
+        const int count = n_rows - r < ROWS_PER_WARP ? n_rows - r : ROWS_PER_WARP;
+        if (ORDER == BY_INSTANCE && ROW_SPACING == N_CLASSES) {
+            copy_run(tile_ + r * N_CLASSES, from + r * (long long)(N_CLASSES), count * N_CLASSES, lane_);
+        } else if (ORDER == BY_INSTANCE) {
+            constexpr int PIECES = N_CLASSES / COPY;
+            const Element *rows = from + r * (long long)(N_CLASSES);
 #pragma unroll 4
-                for (int i = lane_; i < count * PIECES; i += 32)
-                    copy(tile_ + (r + i / PIECES) * ROW_SPACING + i % PIECES * COPY, start + i * COPY);
-            } else {
-                copy_rows(from, r, count);
-            }
+            for (int i = lane_; i < count * PIECES; i += 32)
+                copy(tile_ + (r + i / PIECES) * ROW_SPACING + i % PIECES * COPY, rows + i * COPY);
+        } else {
+            copy_rows(from, r, count);
         }
     }
     INLINE void copy_rows(const Element *from, int first_row, int count) const {
@@ -90,6 +127,15 @@ class BlockTiles {
         }
     }
 
+    // Prepare a row in shared memory and summarize it for a rule; how far it is from a prediction.
+    template <class Rule> INLINE Off summarize_shared(const SharedRow<ROW_LANES> &shared, float *values) const {
+        WorkRow row;
+        load(row, shared);
+        const Off off = summarize_prepared<Rule>(job_, row, values);
+        if (KIND != PROBABILITIES) store(row, shared);
+        return off;
+    }
+
     // Wait for the members from `start` on, of this warp's rows.
     INLINE void read(int start) const {
         if (HAS_STAGES) {
@@ -109,27 +155,40 @@ class BlockTiles {
         return *reinterpret_cast<const Vector *>(tile_ + (b * job_.stage + m) * ROW_SPACING + k);
     }
 
+    // Call `use` with the first and the end of runs of members: rounding errors of one long sum would add up.
+    template <class Use> static INLINE void each_run(int n_members, Use use) {
+        constexpr int LONGEST = 64;
+        for (int first = 0; first < n_members; first += LONGEST) use(first, n_members - first < LONGEST ? n_members : first + LONGEST);
+    }
+
     // θ̄ = a + Σ w·(θ − a), with a the first member that has weight.
     INLINE void add_to_mean(int start) {
         const int n_members = n_members_from(start);
         each_column([&](int b, int k) {
             Vector &mean = *reinterpret_cast<Vector *>(mean_ + b * N_CLASSES + k);
-            Vector anchor, shift{};
+            Vector anchor, shift{}, before{};
             bool has_anchor = false;
             if (HAS_STAGES && start > 0) {
                 anchor = *reinterpret_cast<Vector *>(anchors_ + b * N_CLASSES + k);
-                shift = mean;
+                before = mean;
                 has_anchor = anchor.at[0] >= 0;
             }
             if (!WEIGHTS && !has_anchor) anchor = numbers_at(b, 0, k), has_anchor = true;
+            each_run(n_members, [&](int first, int end) {
 #pragma unroll 4
-            for (int m = 0; m < n_members; m++) {
-                const Vector p = numbers_at(b, m, k);
-                const float w = weight(b, start + m);
-                if (WEIGHTS && !has_anchor) anchor = p, has_anchor = w > 0;
+                for (int m = first; m < end; m++) {
+                    const Vector p = numbers_at(b, m, k);
+                    const float w = weight(b, start + m);
+                    if (WEIGHTS && !has_anchor) anchor = p, has_anchor = w > 0;
 #pragma unroll
-                for (int i = 0; i < VECTOR; i++) shift.at[i] = fmaf(w, p.at[i] - anchor.at[i], shift.at[i]);
-            }
+                    for (int i = 0; i < VECTOR; i++) shift.at[i] = fmaf(w, p.at[i] - anchor.at[i], shift.at[i]);
+                }
+                if (end == n_members) return;
+#pragma unroll
+                for (int i = 0; i < VECTOR; i++) before.at[i] += shift.at[i], shift.at[i] = 0;
+            });
+#pragma unroll
+            for (int i = 0; i < VECTOR; i++) shift.at[i] += before.at[i];
             const bool is_last = start + job_.stage >= job_.n_members;
             if (HAS_STAGES && !is_last) {
                 if (!has_anchor) anchor.at[0] = -1;

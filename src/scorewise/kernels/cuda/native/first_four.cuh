@@ -32,11 +32,13 @@ struct FirstFour {
     // Entropies under Brier are S² − Σp², and S differs between members of coarse numbers.
     enum { LOG, SQUARES, NORM, TOP, OFF, N_VALUES = IS_COARSE ? 5 : 4 };
     static constexpr int N_RULES = 4, N_COLUMNS = WITH_TOP ? 1 : 0, TOP_RESULT = 8;
+    static constexpr bool HAS_SOFTMAX = true;
     static constexpr unsigned TOP_BIT = WITH_TOP ? 4 : 0, COLUMN_BITS = TOP_BIT;
 
+    static INLINE float entropy_of(const Sums &s) { return at_least_zero(fmaf(-LN2, s.negative, total_log_total(s.total - 1))); }
     static INLINE void values_of(const Sums &s, float *values) {
         const float beyond = s.total - 1;
-        values[LOG] = at_least_zero(fmaf(-LN2, s.negative, total_log_total(beyond)));
+        values[LOG] = entropy_of(s);
         values[SQUARES] = s.squares;
         values[NORM] = square_root(s.squares);
         values[TOP] = s.top;
@@ -47,6 +49,30 @@ struct FirstFour {
         const Sums s = sums_of(row);
         values_of(s, values);
         return distance(s.total - 1, s.is_bad);
+    }
+    // As `prepare` and `summarize`, of logits. With z the logits less their largest, e = exp z and S = Σe,
+    // −Σ p log p = log S − Σ e·z/S; that is NaN if a z is −∞.
+    template <class Row> static INLINE Off summarize_softmax(Row &row, float *values) {
+        const float top = row.top(), shift = -LOG2_E * top;
+        Sum total, squares, along;
+        row.change([&](float x, int, int i) {
+            const float z = fmaf(LOG2_E, x, shift), e = exp2_of(z);
+            total.at[i] += e;
+            if (WITH_SQUARES) squares.at[i] = fmaf(e, e, squares.at[i]);
+            if (WITH_LOG) along.at[i] = fmaf(e, z, along.at[i]);
+            return e;
+        });
+        const float sum = across_sum<Row::LANES>(total.value()), share = ratio(1, sum);
+        row.change([&](float e, int, int) { return rounded_product(e, share); });
+        if (WITH_LOG) {
+            values[LOG] = LN2 * fmaf(-across_sum<Row::LANES>(along.value()), share, log2_of(sum));
+            if (any_of<Row::LANES>(!(values[LOG] < infinite()))) values[LOG] = entropy_of(sums_of(row));
+        }
+        const float squared = WITH_SQUARES ? across_sum<Row::LANES>(squares.value()) * share * share : 0.f;
+        values[SQUARES] = squared;
+        values[NORM] = square_root(squared);
+        values[TOP] = rounded_product(exp2_of(fmaf(LOG2_E, top, shift)), share);
+        return sum < infinite() ? 0u : ~0u;
     }
     static INLINE bool are_bad(const float *averages) { return WITH_LOG && !(averages[LOG] < infinite()); }
 

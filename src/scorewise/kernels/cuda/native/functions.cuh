@@ -54,6 +54,15 @@ INLINE float square_root(float x) {
 #endif
 }
 
+// a·b, rounded: the compiler would compute a·b − c with one rounding, and the product that is stored would differ.
+INLINE float rounded_product(float a, float b) {
+#ifdef SCOREWISE_EMULATED
+    return a * b;
+#else
+    return __fmul_rn(a, b);
+#endif
+}
+
 // Smaller and larger number; the other if one is NaN.
 INLINE float larger(float a, float b) { return fmaxf(a, b); }
 INLINE float smaller(float a, float b) { return fminf(a, b); }
@@ -69,6 +78,12 @@ INLINE float odd_series(float u) {
 INLINE float log1p_of(float x) {
     const float s = ratio(x, x + 2), u = s * s;
     return u < NEAR ? 2 * s * fmaf(u, odd_series(u), 1.f) : log_of(x + 1);
+}
+
+// log(1 + x) for x from 0 to 1
+INLINE float log1p_up_to_one(float x) {
+    const float s = ratio(x, x + 2), u = s * s;
+    return 2 * s * fmaf(u, fmaf(u, fmaf(u, fmaf(u, fmaf(u, 1.f / 11, 1.f / 9), 1.f / 7), 1.f / 5), 1.f / 3), 1.f);
 }
 
 // x·log x, from x − 1
@@ -118,13 +133,15 @@ INLINE float power_less_one(float x, float rate) {
 }
 
 // [p^β − q^β − β·q^{β−1}·d]/(β − 1) with d = p − q and rate = β − 1: how far x^β lies above its tangent,
-// as a sum of two parts that are never negative; see `scorewise._numerics.power_excess`.
-INLINE float power_excess(float q, float p, float d, float rate, float inverse_rate) {
-    const float slope = power(q, rate), c = larger(p + q, TINY), s = ratio(d, c), u = s * s;
+// as a sum of two parts that are never negative; see `scorewise._numerics.power_excess`. `slope` is q^rate, and
+// `own_power` returns p^rate.
+template <class Power>
+INLINE float power_excess(float q, float p, float d, float rate, float inverse_rate, float slope, Power own_power) {
+    const float c = larger(p + q, TINY), s = ratio(d, c), u = s * s;
     const float near_log = 2 * s * fmaf(u, odd_series(u), 1.f);
     const float log_ratio = u < NEAR ? near_log : log_of(larger(ratio(p, larger(q, TINY)), TINY));
     const float z = log_ratio * rate;
     const bool is_gentle = fabsf(z) < 0.7f && slope > 0;
-    const float bend = is_gentle ? slope * z * z * bend_series(z) : power(p, rate) - slope * (z + 1);
+    const float bend = is_gentle ? slope * z * z * bend_series(z) : own_power() - slope * (z + 1);
     return slope * relative_entropy(q, p, d) + p * bend * inverse_rate;
 }

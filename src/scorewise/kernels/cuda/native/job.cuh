@@ -19,7 +19,7 @@ struct Job {
     long long n_instances;
     void *gradient;  // (N, M, K)
     Strides gradient_strides;
-    const float *upstream;  // derivatives with respect to components, (at most 12, N)
+    const float *upstream[12];  // derivatives with respect to each component, (N); null for none
     float *results;  // total, aleatoric and epistemic of each rule, (3 * rules, N)
     int *invalid;    // becomes 1 if a member is no prediction
     const double *numbers;  // of the rule, in double and in single precision

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "functions.cuh"
+#include "job.cuh"
 
 constexpr unsigned ALL_LANES = 0xffffffff;
 
@@ -39,10 +40,11 @@ struct Sum {
 
 // What both kinds of rows have. A row `R` has pieces of `PIECE` classes, which are taken in turns by `LANES`
 // neighbouring lanes; all lanes of a warp must call its functions together. Its `pieces` calls `use` with a
-// piece, that of another row, the first class, a number that differs between neighbours, and whether it is one.
+// piece, that of another row, the first class, a number that differs between neighbours, and whether it is one. The
+// other row may be of the other kind, if it has the same lanes.
 template <class R> struct RowOf {
     // Call `use` with each number, that of another row, its class, and one of 0 to 3, which differs between neighbours.
-    template <class Use> INLINE void each_with(const R &other, Use use) const {
+    template <class Other, class Use> INLINE void each_with(const Other &other, Use use) const {
         self().pieces(other, [&](const auto &own, const auto &others, int first, int place, bool is_piece) {
             if (!is_piece) return;
 #pragma unroll
@@ -56,7 +58,7 @@ template <class R> struct RowOf {
         self().change_with(self(), [&](float x, float, int k, int i) { return use(x, k, i); });
     }
     // The sum of what `term` returns for each number, that of another row, and its class.
-    template <class Term> INLINE float sum_with(const R &other, Term term) const {
+    template <class Other, class Term> INLINE float sum_with(const Other &other, Term term) const {
         Sum sum;
         each_with(other, [&](float p, float q, int k, int i) { sum.at[i] += term(p, q, k); });
         return across_sum<R::LANES>(sum.value());
@@ -75,10 +77,11 @@ template <class R> struct RowOf {
 template <int N> struct alignas(4 * N) Piece {
     float at[N];
 };
+constexpr int VECTOR = N_CLASSES % 4 == 0 ? 4 : N_CLASSES % 2 == 0 ? 2 : 1;  // numbers of a row that are aligned
 
 // A row in shared memory.
 template <int N> struct SharedRow : RowOf<SharedRow<N>> {
-    static constexpr int LANES = N, PIECE = N_CLASSES % 4 == 0 ? 4 : N_CLASSES % 2 == 0 ? 2 : 1;
+    static constexpr int LANES = N, PIECE = VECTOR;
     static constexpr int N_PIECES = N_CLASSES / PIECE, FULL_STEPS = N_PIECES / N;  // that all lanes have
     float *numbers;
     int lane;  // from 0 to N − 1
@@ -86,22 +89,23 @@ template <int N> struct SharedRow : RowOf<SharedRow<N>> {
     INLINE SharedRow() {}
     INLINE SharedRow(float *numbers, int lane) : numbers(numbers), lane(lane) {}
 
-    template <class Use> INLINE void pieces(const SharedRow &other, Use use) const {
-        const Piece<PIECE> *start = all(), *others = other.all();
-#pragma unroll (FULL_STEPS <= 8 ? FULL_STEPS : 4)
+    INLINE const Piece<PIECE> &piece(int, int place) const { return all()[place]; }
+
+    template <class Other, class Use> INLINE void pieces(const Other &other, Use use) const {
+#pragma unroll 4
         for (int step = 0; step < FULL_STEPS; step++) {
             const int place = step * N + lane;
-            use(start[place], others[place], place * PIECE, step, true);
+            use(all()[place], other.piece(step, place), place * PIECE, step, true);
         }
         if (FULL_STEPS * N < N_PIECES) {
             const bool is_piece = FULL_STEPS * N + lane < N_PIECES;
             const int place = is_piece ? FULL_STEPS * N + lane : 0;
-            use(start[place], others[place], place * PIECE, FULL_STEPS, is_piece);
+            use(all()[place], other.piece(FULL_STEPS, place), place * PIECE, FULL_STEPS, is_piece);
         }
     }
     // Call `use` as `each_with` does; the numbers become what it returns.
     template <class Use> INLINE void change_with(const SharedRow &other, Use use) const {
-#pragma unroll (FULL_STEPS <= 8 ? FULL_STEPS : 4)
+#pragma unroll 4
         for (int step = 0; step < FULL_STEPS; step++) change_piece(other, step * N + lane, use);
         if (FULL_STEPS * N + lane < N_PIECES) change_piece(other, FULL_STEPS * N + lane, use);
     }
@@ -129,6 +133,8 @@ template <int N> struct SharedRow : RowOf<SharedRow<N>> {
     }
     using RowOf<SharedRow<N>>::sum_with;
 
+    INLINE Piece<PIECE> *all() const { return reinterpret_cast<Piece<PIECE> *>(numbers); }
+
   private:
     template <class Use> INLINE void change_piece(const SharedRow &other, int place, Use use) const {
         Piece<PIECE> changed = all()[place];
@@ -137,61 +143,70 @@ template <int N> struct SharedRow : RowOf<SharedRow<N>> {
         for (int i = 0; i < PIECE; i++) changed.at[i] = use(changed.at[i], others.at[i], place * PIECE + i, i);
         all()[place] = changed;
     }
-    INLINE Piece<PIECE> *all() const { return reinterpret_cast<Piece<PIECE> *>(numbers); }
 };
 
-// A row in registers, of pieces that are read at once.
-#if CLASS_LANES
-struct OwnRow : RowOf<OwnRow> {
-    static constexpr int LANES = CLASS_LANES, PIECE = READ;
+// A row in registers, of pieces of P numbers that are read at once.
+template <int N, int P> struct RegisterRow : RowOf<RegisterRow<N, P>> {
+    static constexpr int LANES = N, PIECE = P;
     static constexpr int N_PIECES = N_CLASSES / PIECE, STEPS = (N_PIECES + LANES - 1) / LANES;
     float numbers[STEPS * PIECE] = {};  // 0 beyond the last class
 
-    template <class Use> INLINE void pieces(const OwnRow &other, Use use) const {
+    struct Numbers {
+        float at[PIECE];
+    };
+    INLINE const Numbers &piece(int step, int) const { return reinterpret_cast<const Numbers &>(numbers[step * PIECE]); }
+
+    // Call `use` with a step of each piece of this lane, and its place in the row.
+    template <class Use> static INLINE void each_step(Use use) {
+        const int lane = threadIdx.x % LANES;
+#pragma unroll
+        for (int step = 0; step < STEPS; step++) {
+            const int place = step * LANES + lane;
+            if ((step + 1) * LANES <= N_PIECES || place < N_PIECES) use(step, place);
+        }
+    }
+    template <class Other, class Use> INLINE void pieces(const Other &other, Use use) const {
         const int lane = threadIdx.x % LANES;
 #pragma unroll
         for (int step = 0; step < STEPS; step++) {
             const int place = step * LANES + lane;
             const bool is_piece = (step + 1) * LANES <= N_PIECES || place < N_PIECES;
-            use(reinterpret_cast<const Numbers &>(numbers[step * PIECE]), reinterpret_cast<const Numbers &>(other.numbers[step * PIECE]),
-                place * PIECE, step, is_piece);
+            use(piece(step, place), other.piece(step, is_piece ? place : 0), place * PIECE, step, is_piece);
         }
     }
-    template <class Use> INLINE void change_with(const OwnRow &other, Use use) {
-        const int lane = threadIdx.x % LANES;
+    template <class Other, class Use> INLINE void change_with(const Other &other, Use use) {
+        each_step([&](int step, int place) {
+            const auto &others = other.piece(step, place);
 #pragma unroll
-        for (int step = 0; step < STEPS; step++) {
-            const int place = step * LANES + lane;
-            if ((step + 1) * LANES > N_PIECES && place >= N_PIECES) continue;
-#pragma unroll
-            for (int i = step * PIECE; i < (step + 1) * PIECE; i++)
-                numbers[i] = use(numbers[i], other.numbers[i], place * PIECE + i % PIECE, i % 4);
-        }
+            for (int i = 0; i < PIECE; i++) {
+                float &x = numbers[step * PIECE + i];
+                x = use(x, others.at[i], place * PIECE + i, (step * PIECE + i) % 4);
+            }
+        });
     }
 
-    template <class Use> INLINE void change_with(const OwnRow &a, const OwnRow &b, const OwnRow &c, Use use) {
+    template <class Other, class Use> INLINE void change_with(const Other &a, const Other &b, const Other &c, Use use) {
+        each_step([&](int step, int place) {
+            const auto &x = a.piece(step, place), &y = b.piece(step, place), &z = c.piece(step, place);
 #pragma unroll
-        for (int i = 0; i < STEPS * PIECE; i++) numbers[i] = use(numbers[i], a.numbers[i], b.numbers[i], c.numbers[i]);
+            for (int i = 0; i < PIECE; i++) {
+                float &number = numbers[step * PIECE + i];
+                number = use(number, x.at[i], y.at[i], z.at[i]);
+            }
+        });
     }
-    template <class Term> INLINE float sum_with(const OwnRow &a, const OwnRow &b, const OwnRow &c, Term term) const {
-        const int lane = threadIdx.x % LANES;
+    template <class Other, class Term> INLINE float sum_with(const Other &a, const Other &b, const Other &c, Term term) const {
         Sum sum;
+        each_step([&](int step, int place) {
+            const auto &x = a.piece(step, place), &y = b.piece(step, place), &z = c.piece(step, place);
 #pragma unroll
-        for (int i = 0; i < STEPS * PIECE; i++) {
-            const int step = i / PIECE;
-            if ((step + 1) * LANES > N_PIECES && step * LANES + lane >= N_PIECES) continue;
-            sum.at[i % 4] += term(numbers[i], a.numbers[i], b.numbers[i], c.numbers[i]);
-        }
+            for (int i = 0; i < PIECE; i++)
+                sum.at[(step * PIECE + i) % 4] += term(numbers[step * PIECE + i], x.at[i], y.at[i], z.at[i]);
+        });
         return across_sum<LANES>(sum.value());
     }
-    using RowOf<OwnRow>::sum_with;
-
-  private:
-    struct Numbers {
-        float at[PIECE];
-    };
+    using RowOf<RegisterRow<N, P>>::sum_with;
 };
-#endif
 
 // How far a sum is from 1, as the bits of a float, which are in order: those of NaN are the largest.
 using Off = unsigned;
@@ -227,14 +242,25 @@ template <class Row> INLINE bool prepare(Row &row) {
             return e;
         });
         const float total = across_sum<Row::LANES>(sum.value()), share = ratio(1, total);
-        row.change([&](float e, int, int) { return e * share; });
+        row.change([&](float e, int, int) { return rounded_product(e, share); });
         return total < infinite();
     }
     if (KIND == MASSES) {
         const Shape shape = shape_of(row);
         const float share = ratio(1, shape.total);
-        row.change([&](float x, int, int) { return x * share; });
+        row.change([&](float x, int, int) { return rounded_product(x, share); });
         return !shape.is_bad && shape.total > 0 && share > 0 && share < infinite();
     }
     return true;
+}
+
+// Prepare a row and summarize it for a rule; how far it is from a prediction.
+template <class Rule, class Row> INLINE Off summarize_prepared(const Job &job, Row &row, float *values) {
+    if constexpr (KIND == LOGITS && Rule::HAS_SOFTMAX) {
+        return Rule::summarize_softmax(row, values);
+    } else {
+        const bool is_prepared = prepare(row);
+        const Off off = Rule::summarize(job, row, values);
+        return is_prepared ? off : ~0u;
+    }
 }

@@ -13,14 +13,10 @@ struct Upstream {
     float at[12];
 
     INLINE Upstream(const Job &job, long long instance) {
-        constexpr int SLOTS[] = {UPSTREAM_SLOTS};
 #pragma unroll
-        for (int i = 0; i < 12; i++) at[i] = SLOTS[i] < 0 ? 0 : job.upstream[SLOTS[i] * job.n_instances + instance];
+        for (int i = 0; i < 12; i++) at[i] = has(i) ? job.upstream[i][instance] : 0.f;
     }
-    INLINE static constexpr bool has(int i) {
-        constexpr int SLOTS[] = {UPSTREAM_SLOTS};
-        return SLOTS[i] >= 0;
-    }
+    INLINE static constexpr bool has(int i) { return UPSTREAM >> i & 1; }
     INLINE float total(int rule) const { return at[3 * rule]; }
     INLINE float aleatoric(int rule) const { return at[3 * rule + 1]; }
     INLINE float epistemic(int rule) const { return at[3 * rule + 2]; }
@@ -32,11 +28,9 @@ constexpr bool NEEDS_NORM = Upstream::has(9) || Upstream::has(10) || Upstream::h
 // The largest number of a row, the first class that has it, and that of another row there.
 struct Top {
     float value = 0, other = 0;
-    float rest = 0;  // the sum of all other numbers, which 1 − value rounds
     int place = 0;  // also where all numbers are NaN
 
     INLINE void see(float p, float q, int k) {  // classes come in their order
-        rest += smaller(p, value);
         const bool is_larger = p > value;
         place = is_larger ? k : place;
         other = is_larger ? q : other;
@@ -47,7 +41,6 @@ struct Top {
         for (int step = 1; step < LANES; step *= 2) {
             const float of_lane = __shfl_xor_sync(ALL_LANES, value, step), there = __shfl_xor_sync(ALL_LANES, other, step);
             const int its_place = __shfl_xor_sync(ALL_LANES, place, step);
-            if (HAS_ZERO_ONE && KIND == LOGITS) rest = rest + __shfl_xor_sync(ALL_LANES, rest, step) + smaller(value, of_lane);
             const bool is_first = of_lane > value || (of_lane == value && its_place < place);
             place = is_first ? its_place : place;
             other = is_first ? there : other;
@@ -85,48 +78,60 @@ template <class Row> struct MeanRows {
     Row numbers, inverses, logs;
 };
 
-// The gradient with respect to the probabilities of a member.
+// The gradient of a member.
 //
 // p/‖p‖ − q/‖q‖ is (d − q·(‖p‖ − ‖q‖)/‖q‖)/‖p‖ with d = p − q. So the parts of Brier and spherical are linear in d, q
-// and p. log(p/q) is a series in r = d/q for small r. The part of zero-one is a number for each of two classes.
+// and p. log(p/q) is a series in r = d/q for small r. The part of zero-one is a number for each of two classes: the
+// member's top class and that of the mean. Behind a softmax the gradient v with respect to probabilities becomes
+// p·(v − Σ p·v).
 struct Slopes {
-    Top top;
-    float of_d = 0, of_q = 0, of_p = 0, of_log_q = 0, of_log_p = 0, of_ratio = 0, at_top = 0, at_top_of_mean = 0;
-    float probability_at_top_of_mean = 0;
-    float base;  // that of all but zero-one in the top class
-    int top_of_mean;
+    float of_d = 0, of_q = 0, of_p = 0, of_log_q = 0, of_log_p = 0, of_ratio = 0;
+    float base;            // what is subtracted in all classes: what all but zero-one make in the top class, and
+    float average = 0;     // behind a softmax, the mean slope; else also zero-one's part in the top class
+    float in_top;          // the gradient in the top class
+    float in_top_of_mean;  // what zero-one adds in the top class of the mean, if it is another; else 0
 
-    template <class Row> INLINE Slopes(const Row &row, const Row &mean_row, const Upstream &up, const MeanShape &mean, float weight)
-        : top_of_mean(mean.top) {
+    // `there` is the row's number in the top class of the mean.
+    template <class Row, class MeanRow>
+    INLINE Slopes(const Row &row, const MeanRows<MeanRow> &mean, const Top &top, float there, const Upstream &up,
+                  const MeanShape &shape, float weight) {
         float inverse_norm = 1, growth = 0;
-        Sum sum;
-        row.each_with(mean_row, [&](float p, float q, int k, int i) {
-            if (NEEDS_NORM) sum.at[i] = fmaf(p - q, p + q, sum.at[i]);
-            top.see(p, q, k);
-            if (HAS_ZERO_ONE && KIND == LOGITS) probability_at_top_of_mean = k == mean.top ? p : probability_at_top_of_mean;
-        });
-        top.combine<Row::LANES>();
         if (NEEDS_NORM) {
-            const float grown = across_sum<Row::LANES>(sum.value());
-            const float norm = square_root(at_least_zero(fmaf(mean.norm, mean.norm, grown)));
+            const float grown = row.sum_with(mean.numbers, [](float p, float q, int) { return (p - q) * (p + q); });
+            const float norm = square_root(at_least_zero(fmaf(shape.norm, shape.norm, grown)));
             inverse_norm = ratio(1, larger(norm, TINY));
-            growth = ratio(grown, norm + mean.norm) * mean.inverse_norm;
+            growth = ratio(grown, norm + shape.norm) * shape.inverse_norm;
         }
-        if (HAS_ZERO_ONE) probability_at_top_of_mean = across_sum<Row::LANES>(probability_at_top_of_mean);
         const float spherical = weight * up.epistemic(SPHERICAL_RULE) * inverse_norm;
         of_d = fmaf(2 * weight, up.epistemic(BRIER_RULE), spherical);
-        of_q = -spherical * growth - weight * fmaf(2, up.total(BRIER_RULE), up.total(SPHERICAL_RULE) * mean.inverse_norm);
+        of_q = -spherical * growth - weight * fmaf(2, up.total(BRIER_RULE), up.total(SPHERICAL_RULE) * shape.inverse_norm);
         of_p = -weight * fmaf(2, up.aleatoric(BRIER_RULE), up.aleatoric(SPHERICAL_RULE) * inverse_norm);
         of_log_q = -LN2 * weight * up.total(LOG_RULE);
         of_log_p = -LN2 * weight * up.aleatoric(LOG_RULE);
         of_ratio = LN2 * weight * up.epistemic(LOG_RULE);
-        at_top = weight * (up.epistemic(ZERO_ONE_RULE) - up.aleatoric(ZERO_ONE_RULE));
-        at_top_of_mean = -weight * (up.total(ZERO_ONE_RULE) + up.epistemic(ZERO_ONE_RULE));
-        if (top.place == top_of_mean) at_top += at_top_of_mean, at_top_of_mean = 0;
         base = at(top.value, top.other, inverse_of(top.other), log_2_of(top.other));
+
+        float at_top = weight * (up.epistemic(ZERO_ONE_RULE) - up.aleatoric(ZERO_ONE_RULE));
+        float at_top_of_mean = -weight * (up.total(ZERO_ONE_RULE) + up.epistemic(ZERO_ONE_RULE));
+        if (top.place == shape.top) at_top += at_top_of_mean, at_top_of_mean = 0;
+        if (KIND == LOGITS) {
+            average = row.sum_with(mean.numbers, mean.inverses, mean.logs, [&](float p, float q, float inverse_q, float log_q) {
+                return p * (at(p, q, inverse_q, log_q) - base);
+            });
+            in_top = 0, in_top_of_mean = 0;
+            if (!HAS_ZERO_ONE) return;
+            // of all other classes, which 1 − value rounds
+            const float rest = row.sum_with(row, [&](float p, float, int k) { return k == top.place ? 0.f : p; });
+            in_top_of_mean = there * at_top_of_mean;
+            in_top = top.value * (at_top * rest - average - in_top_of_mean);
+            average += fmaf(top.value, at_top, in_top_of_mean);
+        } else {
+            base += at_top;
+            in_top = 0, in_top_of_mean = at_top_of_mean;
+        }
     }
 
-    // That of all but zero-one.
+    // That of all but zero-one, with respect to a probability.
     INLINE float at(float p, float q, float inverse_q, float log_q) const {
         constexpr bool HAS_SQUARES = Upstream::has(3) || Upstream::has(9) || Upstream::has(11);
         const float d = p - q;
@@ -147,34 +152,23 @@ struct Slopes {
         return slope;
     }
 
-    // Add zero-one's part to the gradient of a row, in shared memory. The average is that of the other parts.
-    template <class T> INLINE void add_zero_one(T *gradient, float average) const {
-        const float of_mean = KIND == LOGITS ? probability_at_top_of_mean * at_top_of_mean : at_top_of_mean;
-        gradient[top.place] = T(KIND == LOGITS ? top.value * (at_top * top.rest - average - of_mean) : 0.f);
-        if (of_mean != 0) gradient[top_of_mean] = T(float(gradient[top_of_mean]) + of_mean);
+    // The gradient with respect to a number that the row had before `prepare`, but for what zero-one adds in two classes.
+    INLINE float gradient(float p, float q, float inverse_q, float log_q) const {
+        const float slope = at(p, q, inverse_q, log_q) - base;
+        return KIND == LOGITS ? p * (slope - average) : slope;
     }
 };
 
-// Make a row its gradient with respect to the numbers that it had before `prepare`, but for zero-one's part in two
-// classes. Behind a softmax the gradient v with respect to probabilities becomes p·(v − Σ p·v). Return that sum.
-template <class Row> INLINE float differentiate(Row &row, const MeanRows<Row> &mean, const Slopes &slopes) {
-    float average = 0, of_others = HAS_ZERO_ONE ? -slopes.at_top : -0.f;
-    if (KIND == LOGITS) {
-        average = row.sum_with(mean.numbers, mean.inverses, mean.logs, [&](float p, float q, float inverse_q, float log_q) {
-            return p * (slopes.at(p, q, inverse_q, log_q) - slopes.base);
-        });
-        of_others = -average;
-        if (HAS_ZERO_ONE) of_others -= slopes.top.value * slopes.at_top + slopes.probability_at_top_of_mean * slopes.at_top_of_mean;
-    }
+// Make a row that gradient.
+template <class Row, class MeanRow> INLINE void differentiate(Row &row, const MeanRows<MeanRow> &mean, const Slopes &slopes) {
     row.change_with(mean.numbers, mean.inverses, mean.logs, [&](float p, float q, float inverse_q, float log_q) {
-        const float slope = slopes.at(p, q, inverse_q, log_q) - slopes.base + of_others;
-        return KIND == LOGITS ? p * slope : slope;
+        return slopes.gradient(p, q, inverse_q, log_q);
     });
-    return average;
 }
 
 // What only a mean is needed of.
 struct NoRule {
+    static constexpr bool HAS_SOFTMAX = false;
     enum { NOTHING, N_VALUES };
     template <class Row> static INLINE Off summarize(const Job &, const Row &, float *values) {
         values[NOTHING] = 0;

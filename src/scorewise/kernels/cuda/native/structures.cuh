@@ -5,6 +5,7 @@
 
 #include "job.cuh"
 #include "rows.cuh"
+#include "tile.cuh"
 
 // The entropy H(p); what EU is a difference of, a convex function of p that is −H but for terms which are
 // linear in p; and the size of the numbers whose rounding errors it has.
@@ -13,8 +14,10 @@ struct Entropy {
     Off off;
 };
 
-// Rules whose EU is not a regret that is 0 where members agree on the largest class.
+// Rules that summarize logits after their softmax, and whose EU is not a regret that is 0 where members agree on the
+// largest class.
 struct WithoutTop {
+    static constexpr bool HAS_SOFTMAX = false;
     static constexpr unsigned TOP_BIT = 0;
     static constexpr int TOP = 0, TOP_RESULT = 0;
 };
@@ -100,7 +103,8 @@ template <bool IS_LOG, bool WEIGHTED> struct Separable : Smooth<Separable<IS_LOG
     template <class Row> static INLINE float divergence(const Job &job, const Row &row, const Row &mean, float) {
         const float rate = job.parameter, inverse = job.inverse;
         return row.sum_with(mean, [&](float p, float q, int k) {
-            return weight(job, k) * (IS_LOG ? relative_entropy(q, p, p - q) : power_excess(q, p, p - q, rate, inverse));
+            if (IS_LOG) return weight(job, k) * relative_entropy(q, p, p - q);
+            return weight(job, k) * power_excess(q, p, p - q, rate, inverse, power(q, rate), [&] { return power(p, rate); });
         });
     }
 };
@@ -110,6 +114,7 @@ template <bool IS_LOG, bool WEIGHTED> struct Separable : Smooth<Separable<IS_LOG
 struct Norm : Smooth<Norm> {
     // With the others in parts u of the top, S − ‖p‖ = Σ others − top·((1 + Σu^α)^{1/α} − 1).
     template <class Row> static INLINE Entropy entropy(const Job &job, const Row &row) {
+        if (N_CLASSES == 2) return entropy_of_two(job, row);
         const float alpha = job.parameter, top = larger(row.top(), TINY), inverse = ratio(1, top);
         Sum others, powers, tops;
         float least = 0;
@@ -126,6 +131,21 @@ struct Norm : Smooth<Norm> {
         const float grown = top * expm1_of(log1p_of(sum) * job.inverse), norm = top + grown;
         const Off off = distance((top - 1) + rest, across_min<Row::LANES>(least) < 0);
         return {at_least_zero(rest - grown), norm, norm, off};
+    }
+
+    // There is one other, and no sum of which the logarithm is beyond its series.
+    template <class Row> static INLINE Entropy entropy_of_two(const Job &job, const Row &row) {
+        float other = infinite(), sum = 0;
+        row.each([&](float p, int, int) {
+            other = smaller(other, p);
+            sum += p;
+        });
+        other = across_min<Row::LANES>(other), sum = across_sum<Row::LANES>(sum);
+        const float top = larger(row.top(), TINY), u = fmaf(other, ratio(1, top), TINY);
+        const float x = log1p_up_to_one(exp2_of(job.parameter * log2_of(u))) * job.inverse;
+        const float grown = top * fmaf(x * x, bend_series(x), x), norm = top + grown;
+        const float rest = fmaf(0.f, sum, other);  // NaN if a number is
+        return {at_least_zero(rest - grown), norm, norm, distance(sum - 1, other < 0)};
     }
 
     template <class Row> static INLINE float memo(const Row &mean) { return mean.top(); }
@@ -149,9 +169,10 @@ struct Norm : Smooth<Norm> {
         Sum excess, powers, of_member;
         row.each_with(mean, [&](float p, float q, int, int i) {
             const float a = p * share, b = q * lift * share;  // powers of small numbers underflow
-            excess.at[i] += power_excess(b, a, ((p - q) - q * parallel) * share, rate, inverse_rate);
-            powers.at[i] += power(b, alpha);
-            of_member.at[i] += power(a, alpha);
+            const float slope = power(b, rate), own_power = power(a, rate);
+            excess.at[i] += power_excess(b, a, ((p - q) - q * parallel) * share, rate, inverse_rate, slope, [&] { return own_power; });
+            powers.at[i] = fmaf(b, slope, powers.at[i]);
+            of_member.at[i] = fmaf(a, own_power, of_member.at[i]);
         });
         const float rise = rate * across_sum<Row::LANES>(excess.value()), height = across_sum<Row::LANES>(powers.value());
         const float member = across_sum<Row::LANES>(of_member.value());
@@ -170,11 +191,17 @@ template <int N_ACTIONS> struct Costs : WithoutTop {
     static constexpr int N_RULES = 1, N_COLUMNS = 0;
     static constexpr unsigned COLUMN_BITS = 0;
     static constexpr int STRIDE = (N_ACTIONS + 3) / 4 * 4;  // from the costs of a class to those of the next
+    static constexpr int LEAST_COSTS = N_CLASSES * STRIDE, BY_ACTION = LEAST_COSTS + N_CLASSES;  // where these are
 
     // The least expected cost, the regret of each action, and whether rounding errors may have chosen the best.
     template <class Row> static INLINE Off summarize(const Job &job, const Row &row, float *values) {
         float sums[STRIDE];
-        add_costs(job.singles, row, sums);
+        Sum total;
+        float smallest = 0;
+        add_costs(job.singles, row, sums, [&](float p, int i) {
+            total.at[i] += p;
+            smallest = smaller(smallest, p);
+        });
         float best = sums[0], next = 1e38f;
 #pragma unroll
         for (int a = 1; a < N_ACTIONS; a++) {
@@ -185,8 +212,7 @@ template <int N_ACTIONS> struct Costs : WithoutTop {
         values[IS_CLOSE] = next - best > (next + best) * ((4 + N_CLASSES) * 0x1p-22f) ? 0 : 1;
 #pragma unroll
         for (int a = 0; a < N_ACTIONS; a++) values[REGRETS + a] = sums[a] - best;
-        const Shape shape = shape_of(row);
-        return distance(shape.total - 1, shape.is_bad);
+        return distance(across_sum<Row::LANES>(total.value()) - 1, across_min<Row::LANES>(smallest) < 0);
     }
     static INLINE bool are_bad(const float *) { return false; }
 
@@ -196,7 +222,7 @@ template <int N_ACTIONS> struct Costs : WithoutTop {
     static INLINE unsigned totals(const Job &job, const Row &mean, const float *averages, float *results, float *) {
         float values[N_VALUES];
         summarize(job, mean, values);
-        const float *least = job.singles + N_CLASSES * STRIDE;
+        const float *least = job.singles + LEAST_COSTS;
         const float base = mean.sum_with(mean, [&](float p, float, int k) { return p * least[k]; });
         const float epistemic = least_regret(averages);
         results[0] = base + values[LEAST];
@@ -209,7 +235,7 @@ template <int N_ACTIONS> struct Costs : WithoutTop {
     // own rounding errors are tied.
     template <class Row> static INLINE void diverge(const Job &job, const Row &row, const Row &, float, float *values) {
         double sums[STRIDE];
-        add_costs(job.numbers, row, sums);
+        add_costs(job.numbers, row, sums, [](float, int) {});
         double best = sums[0];
 #pragma unroll
         for (int a = 1; a < N_ACTIONS; a++) best = sums[a] < best ? sums[a] : best;
@@ -226,23 +252,34 @@ template <int N_ACTIONS> struct Costs : WithoutTop {
     }
 
   private:
-    template <class T> struct alignas(16) AtOnce {
-        T at[16 / sizeof(T)];
-    };
-    template <class T, class Row> static INLINE void add_costs(const T *costs, const Row &row, T *sums) {
+    // The expected cost of each action; `see` is called with each number, and with one of 0 to 3.
+    template <class T, class Row, class See> static INLINE void add_costs(const T *costs, const Row &row, T *sums, See see) {
 #pragma unroll
         for (int a = 0; a < STRIDE; a++) sums[a] = 0;
-        row.each([&](float p, int k, int) {
+#if CLASS_LANES  // lanes have the same classes, and read the costs of one class after the other
+        row.each([&](float p, int k, int i) {
+            see(p, i);
             asm volatile("" ::: "memory");  // or the compiler would read those of all classes first, and spill
             constexpr int AT_ONCE = 16 / sizeof(T);
-            const AtOnce<T> *own = reinterpret_cast<const AtOnce<T> *>(costs + k * STRIDE);
+            const Some<AT_ONCE, T> *own = reinterpret_cast<const Some<AT_ONCE, T> *>(costs + k * STRIDE);
 #pragma unroll
-            for (int i = 0; i < STRIDE / AT_ONCE; i++) {
-                const AtOnce<T> some = own[i];
+            for (int j = 0; j < STRIDE; j++) sums[j] = fma(T(p), own[j / AT_ONCE].at[j % AT_ONCE], sums[j]);
+        });
+#else  // neighbours have neighbouring classes, and read their costs together, of one action after the other
+        row.pieces(row, [&](const auto &own, const auto &, int first, int, bool is_piece) {
+            if (!is_piece) return;
+            asm volatile("" ::: "memory");
+            constexpr int N = Row::PIECE;
 #pragma unroll
-                for (int j = 0; j < AT_ONCE; j++) sums[i * AT_ONCE + j] = fma(T(p), some.at[j], sums[i * AT_ONCE + j]);
+            for (int i = 0; i < N; i++) see(own.at[i], i);
+#pragma unroll
+            for (int a = 0; a < N_ACTIONS; a++) {
+                const Some<N, T> some = *reinterpret_cast<const Some<N, T> *>(costs + BY_ACTION + a * N_CLASSES + first);
+#pragma unroll
+                for (int i = 0; i < N; i++) sums[a] = fma(T(own.at[i]), some.at[i], sums[a]);
             }
         });
+#endif
 #pragma unroll
         for (int a = 0; a < STRIDE; a++) sums[a] = across_sum<Row::LANES>(sums[a]);
     }
@@ -377,14 +414,19 @@ struct Cumulative : Smooth<Cumulative> {
 
     template <class Row> static INLINE Entropy entropy(const Job &job, const Row &row) {
         double sums = 0, squares = 0;
-        const double total = scan(row, row, [](float p, float) { return double(p); }, [&](double below) {
+        float least = 0;
+        const auto number = [&](float p, float) {
+            least = smaller(least, p);
+            return double(p);
+        };
+        const double total = scan(row, row, number, [&](double below) {
             sums += below;
             squares = fma(below, below, squares);
         });
         sums = across_sum<Row::LANES>(sums), squares = across_sum<Row::LANES>(squares);
         const float value = float(total * sums - squares);
         return {at_least_zero(value), float(squares - sums), larger(value, 0.1f * N_CLASSES),
-                distance(float(total - 1), shape_of(row).is_bad)};
+                distance(float(total - 1), across_min<Row::LANES>(least) < 0)};
     }
 
     template <class Row> static INLINE float divergence(const Job &, const Row &row, const Row &mean, float) {

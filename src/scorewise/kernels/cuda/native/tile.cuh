@@ -5,7 +5,7 @@
 #include "functions.cuh"
 #include "prelude.cuh"
 
-template <int N, class T> struct alignas(N * sizeof(T)) Some {
+template <int N, class T> struct alignas(N * sizeof(T) < 16 ? N * sizeof(T) : 16) Some {
     T at[N];
 };
 
@@ -14,22 +14,40 @@ template <int N> struct Count {
     static constexpr int VALUE = N;
 };
 
-// Copy N numbers, in the background if they need no conversion.
-template <int N = COPY, class To> INLINE void copy(To *to, const Element *from) {
+// Copy N numbers, some numbers behind both addresses, in the background if they need no conversion.
+template <int N = COPY, int BEHIND = 0, class To> INLINE void copy(To *to, const Element *from) {
     constexpr int SIZE = N * int(sizeof(Element));
     if constexpr (sizeof(To) == sizeof(Element) && SIZE >= 4) {
-        copy_in_background<SIZE>(to, from);
+        copy_in_background<SIZE, BEHIND * int(sizeof(Element))>(to, from);
     } else {
-        const Some<N, Element> some = *reinterpret_cast<const Some<N, Element> *>(from);
+        const Some<N, Element> some = *reinterpret_cast<const Some<N, Element> *>(from + BEHIND);
 #pragma unroll
-        for (int i = 0; i < N; i++) to[i] = To(some.at[i]);
+        for (int i = 0; i < N; i++) to[BEHIND + i] = To(some.at[i]);
     }
 }
 
 // Copy numbers that follow each other, `COPY` at a time but for the last ones.
 template <class To> INLINE void copy_run(To *to, const Element *from, int count, int lane) {
+    constexpr int STEP = 32 * COPY;
+    const int whole = count / COPY * COPY;
+    int i = lane * COPY;
+    for (; i + 3 * STEP < whole; i += 4 * STEP) {  // four with one computation of addresses
+        copy(to + i, from + i);
+        copy<COPY, STEP>(to + i, from + i);
+        copy<COPY, 2 * STEP>(to + i, from + i);
+        copy<COPY, 3 * STEP>(to + i, from + i);
+    }
+#pragma unroll 1
+    for (; i < whole; i += STEP) copy(to + i, from + i);
+    if (COPY > 1 && lane < count - whole) to[whole + lane] = To(from[whole + lane]);
+}
+
+// The same back to global memory.
+INLINE void write_run(Element *to, const Element *from, int count, int lane) {
+    using Numbers = Some<COPY, Element>;
+    constexpr int STEP = 32 * COPY;
     const int whole = count / COPY * COPY;
 #pragma unroll 4
-    for (int i = lane * COPY; i < whole; i += 32 * COPY) copy(to + i, from + i);
-    if (COPY > 1 && lane < count - whole) to[whole + lane] = To(from[whole + lane]);
+    for (int i = lane * COPY; i < whole; i += STEP) *reinterpret_cast<Numbers *>(to + i) = *reinterpret_cast<const Numbers *>(from + i);
+    if (COPY > 1 && lane < count - whole) to[whole + lane] = from[whole + lane];
 }

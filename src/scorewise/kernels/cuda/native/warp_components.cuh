@@ -25,8 +25,11 @@ struct WarpComponents : WarpTiles {
         const unsigned wanted = __ballot_sync(ALL_LANES, is_instance && doubtful != 0 && in_instance == 0);
         if (wanted != 0) {
             __syncwarp();
-            constexpr int MORE = 4 * LANES < 32 ? 4 * LANES : 32;
-            if (MORE > LANES && __popc(wanted) * MORE <= 32) {
+            constexpr int MORE = 4 * LANES < 32 ? 4 * LANES : 32, MOST = 8 * LANES < 32 ? 8 * LANES : 32;
+            const int n_wanted = __popc(wanted);
+            if (MOST > MORE && n_wanted * MOST <= 32) {
+                look_again<MOST>(tile, first, wanted, mean, memo, doubtful);
+            } else if (MORE > LANES && n_wanted * MORE <= 32) {
                 look_again<MORE>(tile, first, wanted, mean, memo, doubtful);
             } else {
                 look_again<LANES>(tile, first, wanted, mean, memo, doubtful);
@@ -57,6 +60,7 @@ struct WarpComponents : WarpTiles {
             each_member<MORE>(own, [&](int m, float w, bool) {
                 OwnRow row;
                 read(row, members, m);
+                prepare(row);
                 float values[Rule::N_VALUES] = {};
                 if (Rule::N_COLUMNS > 0) {
                     Rule::summarize(job, row, values);

@@ -31,30 +31,45 @@ struct WarpGradient : WarpTiles {
         each_member<LANES>(own, [&](int m, float w, bool is_own) {
             OwnRow row;
             read(row, members, m);
-            const Slopes slopes(row, mean.numbers, up, shape, w);
-            const float average = ::differentiate(row, mean, slopes);
+            prepare(row);
+            Top top;
+            float there = 0;
+            row.each_with(mean.numbers, [&](float p, float q, int k, int) {
+                top.see(p, q, k);
+                if (HAS_ZERO_ONE && KIND == LOGITS) there = k == shape.top ? p : there;
+            });
+            top.combine<CLASS_LANES>();
+            if (HAS_ZERO_ONE && KIND == LOGITS) there = across_sum<CLASS_LANES>(there);
+            const Slopes slopes(row, mean, top, there, up, shape, w);
+            ::differentiate(row, mean, slopes);
             const bool is_wanted = is_own && lane / LANES < n;
             if (is_wanted) put(row, members, m);
+            if (!HAS_ZERO_ONE) return;
             if (CLASS_LANES > 1) __syncwarp();
-            if (HAS_ZERO_ONE && is_wanted && lane % CLASS_LANES == 0) slopes.add_zero_one(members + m * job.row_spacing, average);
+            if (is_wanted && lane % CLASS_LANES == 0) {
+                Element *gradient = members + m * job.row_spacing, &at_mean = gradient[shape.top];
+                gradient[top.place] = Element(slopes.in_top);
+                if (slopes.in_top_of_mean != 0) at_mean = Element(float(at_mean) + slopes.in_top_of_mean);
+            }
         });
         __syncwarp();
         Element *gradient = static_cast<Element *>(job.gradient) + first * job.gradient_strides.instance;
-        each_piece(n, job.gradient_strides, [&](auto count, int place, long long offset) {
-            using Numbers = Some<decltype(count)::VALUE, Element>;
-            *reinterpret_cast<Numbers *>(gradient + offset) = *reinterpret_cast<const Numbers *>(tile + place);
-        });
+        if (is_run()) {
+            write_run(gradient, tile, n * job.spacing, lane);
+        } else {
+            each_piece(n, job.gradient_strides, [&](auto count, int place, long long offset) {
+                using Numbers = Some<decltype(count)::VALUE, Element>;
+                *reinterpret_cast<Numbers *>(gradient + offset) = *reinterpret_cast<const Numbers *>(tile + place);
+            });
+        }
     }
     INLINE void put(const OwnRow &row, Element *members, int m) const {
         Some<READ, Element> *pieces = reinterpret_cast<Some<READ, Element> *>(members + m * job.row_spacing);
-#pragma unroll
-        for (int step = 0; step < OwnRow::STEPS; step++) {
-            const int place = step * CLASS_LANES + lane % CLASS_LANES;
-            if ((step + 1) * CLASS_LANES > OwnRow::N_PIECES && place >= OwnRow::N_PIECES) continue;
+        OwnRow::each_step([&](int step, int place) {
             Some<READ, Element> here;
 #pragma unroll
             for (int i = 0; i < READ; i++) here.at[i] = Element(row.numbers[step * READ + i]);
             pieces[place] = here;
-        }
+        });
     }
 };

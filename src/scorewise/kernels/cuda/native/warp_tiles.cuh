@@ -7,6 +7,8 @@
 #include "rows.cuh"
 #include "tile.cuh"
 
+using OwnRow = RegisterRow<CLASS_LANES, READ>;
+
 struct WarpTiles {
     static constexpr int LANES = INSTANCE_LANES, INSTANCES = 32 / LANES, SIZE = sizeof(OwnRow::numbers) / sizeof(float);
 
@@ -46,19 +48,17 @@ struct WarpTiles {
         return job.n_instances - first < INSTANCES ? int(job.n_instances - first) : INSTANCES;
     }
 
-    // Call `use` with pieces of the members of n instances: how many numbers, where they are in the tile, and where
+    // Whether the members of a tile follow each other, both in global and in shared memory.
+    INLINE bool is_run() const { return ORDER == BY_INSTANCE && job.spacing == job.n_members * N_CLASSES; }
+
+    // If not, call `use` with pieces of the members of n instances: how many numbers, where they are in the tile, and where
     // in global memory, from the first instance on.
     template <class Use> INLINE void each_piece(int n, const Strides &strides, Use use) const {
-        const int size = job.n_members * N_CLASSES;
-        if (ORDER == BY_INSTANCE && job.spacing == size) {
-            const int whole = n * size / COPY * COPY;
-#pragma unroll 4
-            for (int i = lane * COPY; i < whole; i += 32 * COPY) use(Count<COPY>(), i, i);
-            if (COPY > 1 && lane < n * size - whole) use(Count<1>(), whole + lane, whole + lane);
-        } else if (ORDER == BY_INSTANCE) {
+        if (ORDER == BY_INSTANCE) {
+            const int gap = job.spacing - job.n_members * N_CLASSES;
 #pragma unroll 4
             for (int i = lane; i < n * int(job.pieces.divisor); i += 32)
-                use(Count<COPY>(), int(job.pieces.quotient(i)) * (job.spacing - size) + i * COPY, i * COPY);
+                use(Count<COPY>(), int(job.pieces.quotient(i)) * gap + i * COPY, i * COPY);
         } else if (ORDER == BY_MEMBER && n == INSTANCES) {
             constexpr int PIECES = INSTANCES * N_CLASSES / COPY;
 #pragma unroll 4
@@ -79,9 +79,14 @@ struct WarpTiles {
     // Start copying the members of a tile.
     INLINE void copy_tile(Element *tile, float *tile_weights, long long first) const {
         const Element *from = static_cast<const Element *>(job.members) + first * job.strides.instance;
-        each_piece(n_instances_from(first), job.strides, [&](auto count, int place, long long offset) {
-            copy<decltype(count)::VALUE>(tile + place, from + offset);
-        });
+        const int n = n_instances_from(first);
+        if (is_run()) {
+            copy_run(tile, from, n * job.spacing, lane);
+        } else {
+            each_piece(n, job.strides, [&](auto count, int place, long long offset) {
+                copy<decltype(count)::VALUE>(tile + place, from + offset);
+            });
+        }
         if (WEIGHTS == APART_WEIGHTS) {
             const int n_weights = n_instances_from(first) * job.n_members;
             for (int i = lane; i < n_weights; i += 32)
@@ -92,17 +97,13 @@ struct WarpTiles {
     INLINE float weight(int own, int m) const {  // of an instance of the tile
         return WEIGHTS == NO_WEIGHTS ? job.share : WEIGHTS == SHARED_WEIGHTS ? job.weights[m] : weights[own * job.n_members + m];
     }
-    INLINE bool read(OwnRow &row, const Element *members, int m) const {
+    INLINE void read(OwnRow &row, const Element *members, int m) const {
         const Some<READ, Element> *pieces = reinterpret_cast<const Some<READ, Element> *>(members + m * job.row_spacing);
-#pragma unroll
-        for (int step = 0; step < OwnRow::STEPS; step++) {
-            const int place = step * CLASS_LANES + lane % CLASS_LANES;
-            if ((step + 1) * CLASS_LANES > OwnRow::N_PIECES && place >= OwnRow::N_PIECES) continue;
+        OwnRow::each_step([&](int step, int place) {
             const Some<READ, Element> here = pieces[place];
 #pragma unroll
             for (int i = 0; i < READ; i++) row.numbers[step * READ + i] = float(here.at[i]);
-        }
-        return prepare(row);
+        });
     }
 
     // Call `use` with the members that this lane has if an instance has so many lanes, their weights, and whether
@@ -112,7 +113,7 @@ struct WarpTiles {
         constexpr int STEP = N / CLASS_LANES, SKIPPED = BUT_FIRST ? STEP : 0;
         const int first = lane % N / CLASS_LANES;
         if (CLASS_LANES == 1) {
-#pragma unroll (SIZE <= 4 ? 2 : 1)
+#pragma unroll (SIZE <= 4 && N == LANES ? 2 : 1)
             for (int m = first + SKIPPED; m < job.n_members; m += STEP) use(m, weight(own, m), true);
         } else {
 #pragma unroll 1
@@ -129,10 +130,9 @@ struct WarpTiles {
         Off off = 0;
         float shift[SIZE] = {}, own_weight = 0;
         OwnRow start;
-        auto see = [&](const OwnRow &row, bool is_prepared, float w) {
+        auto see = [&](OwnRow &row, float w) {
             float values[Rule::N_VALUES];
-            const Off row_off = Rule::summarize(job, row, values);
-            off = further(off, is_prepared ? row_off : ~0u);
+            off = further(off, summarize_prepared<Rule>(job, row, values));
             own_weight += w;
 #pragma unroll
             for (int i = 0; i < Rule::N_VALUES; i++) averages[i] = fmaf(w, values[i], averages[i]);
@@ -141,15 +141,17 @@ struct WarpTiles {
         };
         const int first = in_instance / CLASS_LANES;
         if (WEIGHTS == NO_WEIGHTS) {
-            const bool is_member = first < job.n_members, is_prepared = read(start, members, is_member ? first : 0);
-            see(start, is_prepared, is_member ? job.share : 0.f);
+            const bool is_member = first < job.n_members;
+            read(start, members, is_member ? first : 0);
+            see(start, is_member ? job.share : 0.f);
         } else {
             read(start, members, first_with_weight(own));
+            prepare(start);
         }
         each_member<LANES, WEIGHTS == NO_WEIGHTS>(own, [&](int m, float w, bool) {
             OwnRow row;
-            const bool is_prepared = read(row, members, m);
-            see(row, is_prepared, w);
+            read(row, members, m);
+            see(row, w);
         });
         int source = lane - in_instance + lane % CLASS_LANES;  // the lane whose anchor is that of all
         if (LANES > CLASS_LANES && WEIGHTS) {
