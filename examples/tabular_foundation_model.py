@@ -6,8 +6,8 @@ together. It does so several times, with features and classes in other orders, a
 the members. Which wines should be tasted again?
 
 **The network is a toy**, trained here in seconds on made-up tables, as the weights of TabICL cannot
-be downloaded while this page is built. With yours leave out ``model_path``. A ``TabPFNClassifier``
-takes the place of ``TabICLClassifier`` without any other change; it needs weights, too.
+be downloaded while this page is built. With yours leave out ``model_path``. TabPFN is taken in the
+same way: ``TabPFNClassifier().fit(X_old, y_old)``, which needs weights, too.
 """
 
 import tempfile
