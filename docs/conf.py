@@ -88,14 +88,19 @@ plot_rcparams = {
 }
 plot_apply_rcparams = True
 
-# In the order of their page. boosting_libraries.py has no page: it needs all of these libraries.
+# In the order of their page.
 EXAMPLES = [
     "abstain_with_a_guarantee.py",
     "calibrate_then_trust.py",
     "compare_measures.py",
     "out_of_distribution.py",
     "boosted_trees.py",
+    "xgboost_booster.py",
+    "catboost_virtual_ensembles.py",
+    "histogram_gradient_boosting.py",
     "logistic_regression.py",
+    "gaussian_process.py",
+    "tabular_foundation_model.py",
     "torch_ensemble.py",
     "hugging_face.py",
     "llm_answers.py",
@@ -112,7 +117,6 @@ sphinx_gallery_conf = {
     "examples_dirs": str(ROOT / "examples"),
     "gallery_dirs": "gallery",
     "filename_pattern": r"\.py$",
-    "ignore_pattern": r"boosting_libraries\.py$",
     "abort_on_example_error": True,
     "capture_repr": (),
     "download_all_examples": False,

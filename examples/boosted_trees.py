@@ -54,9 +54,8 @@ display.plot()
 display.figure_.suptitle(f"Eights and nines are detected with AUROC {display.metrics.auroc:.2f}")
 
 # %%
-# The library takes a ``Booster`` of LightGBM or XGBoost, CatBoost and scikit-learn's boosted models
-# in the same way; ``examples/boosting_libraries.py`` in the repository compares them. If few rows
-# are at hand, or the size of the epistemic part matters, prefer several fits:
-# ``sw.BootstrapEnsemble(lightgbm.LGBMClassifier())``.
+# A ``Booster`` of LightGBM is taken in the same way, as are models of XGBoost, CatBoost and
+# scikit-learn. If few rows are at hand, or the size of the epistemic part matters, prefer several
+# fits: ``sw.BootstrapEnsemble(lightgbm.LGBMClassifier())``.
 
 # sphinx_gallery_thumbnail_number = 2

@@ -1,8 +1,8 @@
-"""Rows to label in the files of labelling tools, whose formats are written down here.
+"""Rows to label in the files of labelling tools: read by Argilla itself, or as documented.
 
 Label Studio: "JSON format for pre-annotations", labelstud.io/guide/predictions, and the checks of
-``LabelInterface.validate_prediction`` in label-studio-sdk 2.1.2. Argilla: ``Record.from_dict`` of
-argilla 2.8.0, which ``records.from_json`` calls, and the names that its server accepts. FiftyOne:
+``LabelInterface.validate_prediction`` in label-studio-sdk 2.1.2. Argilla: ``records.from_json`` of
+the package, and the names that its server accepts. FiftyOne:
 "FiftyOneImageClassificationDataset", docs.voxel51.com/user_guide/import_datasets.html, and its
 importer in fiftyone 1.22.1.
 """
@@ -15,6 +15,8 @@ import os
 import re
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
@@ -86,6 +88,73 @@ def test_label_studio_tags_are_those_of_its_templates_or_the_users(names, tags, 
     (region,) = task["predictions"][0]["result"]
     assert (region["from_name"], region["to_name"]) == tags
     assert task["data"][tags[1]] == TEXTS[0]
+
+
+@pytest.mark.parametrize(
+    ("data_tag", "question"),
+    [
+        ('<Text name="text" value="$text"/>', "sentiment"),
+        ('<Image name="image" value="$image"/>', "choice"),
+    ],
+)
+def test_label_studio_tasks_fit_the_configuration_of_its_templates(
+    data_tag, question, tmp_path: Path
+):
+    choices = "".join(f'<Choice value="{name}"/>' for name in NAMES)
+    field = ElementTree.fromstring(data_tag).attrib["name"]
+    question_tag = f'<Choices name="{question}" toName="{field}">{choices}</Choices>'
+    configuration = ElementTree.fromstring(f"<View>{data_tag}{question_tag}</View>")
+    tags = {tag.attrib["name"]: tag for tag in configuration}
+    for task in written(tmp_path / "tasks.json", "label-studio", field=field):
+        assert tags[field].attrib["value"].removeprefix("$") in task["data"]
+        (region,) = task["predictions"][0]["result"]
+        control = tags[region["from_name"]]
+        assert control.tag.lower() == region["type"]
+        assert control.attrib["toName"] == region["to_name"]
+        (choice,) = region["value"][region["type"]]
+        assert choice in {tag.attrib["value"] for tag in control}
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of pydantic, when it is imported
+def test_argilla_itself_sends_the_records_to_its_server(tmp_path: Path):
+    import argilla as rg
+    import httpx
+
+    sent = []
+
+    def serve(request: httpx.Request) -> httpx.Response:
+        if not request.url.path.endswith("/records/bulk"):
+            return httpx.Response(200, json={"username": "annotator", "role": "owner"})
+        items = json.loads(request.content)["items"]
+        sent.extend(items)
+        stored = [{**item, "id": str(uuid4()), "suggestions": []} for item in items]
+        return httpx.Response(200, json={"items": stored, "updated_item_ids": []})
+
+    server = {"all://": httpx.MockTransport(serve)}
+    client = rg.Argilla(api_url="http://localhost", api_key="key", mounts=server)
+    settings = rg.Settings(  # those of docs/labels.md
+        fields=[rg.TextField("text")],
+        questions=[rg.LabelQuestion("label", labels=[*NAMES])],
+        metadata=[
+            rg.IntegerMetadataProperty("rank"),
+            rg.TermsMetadataProperty("measure"),
+            *map(rg.FloatMetadataProperty, ("score", "total", "aleatoric", "epistemic")),
+        ],
+    )
+    dataset = rg.Dataset("pool", settings=settings, client=client)
+    dataset.id = uuid4()
+
+    records = written(tmp_path / "records.json", "argilla")
+    dataset.records.from_json(tmp_path / "records.json")
+    assert [item["external_id"] for item in sent] == IDS
+    for item, record in zip(sent, records, strict=True):
+        assert item["fields"] == record["fields"]
+        assert item["metadata"] == record["metadata"]
+        (suggestion,) = item["suggestions"]
+        expected = record["suggestions"][suggestion["question_name"]]
+        assert {name: suggestion[name] for name in expected} == expected
+        again = rg.Record.from_dict(record).to_dict()
+        assert {name: again[name] for name in record} == record
 
 
 def test_argilla_records_have_fields_suggestions_and_metadata(tmp_path: Path):

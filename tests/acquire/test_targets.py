@@ -342,6 +342,17 @@ def test_the_gains_of_a_batch_add_up_to_what_all_its_labels_lower(rule, weights)
     assert end > 1
 
 
+def test_rows_about_which_members_agree_have_exactly_no_gain_after_labels_either():
+    """All labels of such a row lead to one prediction, however a matrix product rounds it."""
+    for m in (5, 7, 33):
+        alike = np.repeat(members(7, 1, 3), m, axis=1)
+        pool = np.concatenate([members(1, m, 3, 1), alike])
+        batch = sw.acquire_for(pool, members(9, m, 3, 2), "log", 6, 0, **CONDITIONED)
+        assert batch.indices[0] == 0
+        assert batch.gains[0] > 0
+        assert not batch.gains[1:].any()
+
+
 def test_labels_of_other_rows_may_raise_a_gain():
     """Each label alone says nothing of the target, whose class is whether the two are equal."""
     first, second = np.array([0, 0, 1, 1]), np.array([0, 1, 0, 1])

@@ -393,11 +393,12 @@ class _TargetUncertainty:
         like: Any,
         progress: bool | None,
     ) -> None:
-        self._pool, self._rule, self._like = pool, rule, like
-        members = target.astype(np.float64)
-        self._n_targets, n_members, self._n_classes = members.shape
-        deviations = Samples(members, prior, check=False).deviations
-        self._probs, self._deviations = map(_one_row_per_member, (members, deviations))
+        self._pool, self._prior, self._rule, self._like = pool, prior, rule, like
+        self._n_targets, n_members, self._n_classes = target.shape
+        members = Samples(target.astype(np.float64), prior, check=False)
+        # (M + 1, T·K), with the mean prediction as the last row
+        around_mean = np.concatenate([members.deviations, members.mean[:, None]], axis=1)
+        self._around_mean = around_mean.swapaxes(0, 1).reshape(n_members + 1, -1)
         # so many targets, and pairs of a row and an outcome, are computed at a time
         self._n_together = max(1, min(_BLOCK // self._n_classes**2, self._n_targets))
         width = max(n_members, self._n_together * self._n_classes)
@@ -429,7 +430,11 @@ class _TargetUncertainty:
         return np.asarray(gains.reshape(len(rows), n_outcomes) @ outcomes.probabilities)
 
     def _gains_under(self, rows: np.ndarray, weights: np.ndarray) -> np.ndarray:
-        """Return the gain of each row under members' weights ``(n, M)`` of its own."""
+        """Return the gain of each row under members' weights ``(n, M)`` of its own.
+
+        A conditional prediction is θ̄ + Σ_m (w_m − π_m)(θ_m − θ̄), where w are the weights given the
+        label, and π and θ̄ those of the prior and its mean.
+        """
         pool = Samples(self._pool[rows].astype(np.float64), weights, check=False)
         chances = pool.plain_mean  # of the labels of each row, (n, K)
         n, k = chances.shape
@@ -438,13 +443,16 @@ class _TargetUncertainty:
         changes = np.divide(
             changes, chances[:, None], out=np.zeros_like(changes), where=chances[:, None] > 0
         )
+        agree = ~changes.any(axis=(1, 2))
+        changes += (weights - self._prior)[..., None]
+        changes = np.concatenate([changes, np.ones((n, 1, k))], axis=1)  # the mean counts once
         changes = changes.transpose(0, 2, 1).reshape(n * k, -1)
         total = np.zeros(n)
         for columns in self._columns():
-            predictions = (changes @ self._deviations[:, columns]).reshape(n, k, -1, k)
-            predictions += (weights @ self._probs[:, columns]).reshape(n, 1, -1, k)
+            predictions = (changes @ self._around_mean[:, columns]).reshape(n, k, -1, k)
             np.maximum(predictions, 0.0, out=predictions)  # the rounding of a probability of 0
             total += self._epistemic(np.moveaxis(predictions, 1, 2), chances).sum(axis=1)
+        total[agree] = 0.0  # copies of a row may be rounded differently in a product of matrices
         return np.asarray(total / self._n_targets)
 
     def _columns(self) -> Iterator[slice]:
@@ -459,8 +467,3 @@ class _TargetUncertainty:
         weights = np.broadcast_to(chances[:, None], predictions.shape[:-1])
         epistemic = decompose(members, self._rule, weights=weights, check=False).epistemic
         return to_numpy(epistemic).astype(np.float64)
-
-
-def _one_row_per_member(probs: np.ndarray) -> np.ndarray:
-    """Return targets ``(T, M, K)`` as ``(M, T·K)``, for matrix products."""
-    return np.ascontiguousarray(probs.transpose(1, 0, 2)).reshape(probs.shape[1], -1)

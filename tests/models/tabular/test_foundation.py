@@ -1,7 +1,8 @@
 """TabPFN and TabICL: the estimators of their ensembles are members.
 
 Tests download no weights, so stand-ins have the interface of the packages: of tabpfn 9.2.0
-and of tabicl 2.2.0. Both were compared with the packages themselves, on random weights.
+and of tabicl 2.2.0. Both were compared with the packages themselves, on random weights;
+``test_tabicl.py`` does so for TabICL.
 """
 
 from __future__ import annotations
