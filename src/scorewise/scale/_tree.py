@@ -8,12 +8,7 @@ from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from scorewise.errors import ScorewiseError
-from scorewise.scale._cluster import (
-    blame_scheduler,
-    blame_workers,
-    reaching_scheduler,
-    watching_workers,
-)
+from scorewise.scale._cluster import blame_scheduler, checked_workers, reaching_scheduler
 
 SPLIT_EVERY = 8  # results that are merged at a time
 
@@ -66,7 +61,7 @@ def persisted(*tasks: Any) -> tuple[Any, ...]:
 
 @contextmanager
 def _clear_errors() -> Iterator[None]:
-    """Warn if no worker is left, and let errors of a cluster say what to do."""
+    """Check workers, warn if none is left, and let errors of a cluster say what to do."""
     distributed = sys.modules.get("distributed")
     try:
         client = None if distributed is None else distributed.Client.current()
@@ -76,11 +71,10 @@ def _clear_errors() -> Iterator[None]:
         yield
         return
     try:
-        with reaching_scheduler(), watching_workers(client):
+        with reaching_scheduler(), checked_workers(client):
             yield
     except (ImportError, RuntimeError, distributed.KilledWorker) as error:
         blame_scheduler(client)
-        blame_workers(client)
         if isinstance(error, distributed.KilledWorker):
             raise ScorewiseError(workers_died("these rows", error)) from None
         raise
