@@ -292,6 +292,31 @@ def test_a_scheduler_that_is_lost_while_workers_are_checked_is_an_error(threads,
         pass
 
 
+def test_an_address_where_another_program_answers_is_an_error_at_once():
+    code = """
+import socket, threading
+from scorewise import ScorewiseError
+from scorewise.scale import cluster
+web = socket.create_server(("127.0.0.1", 0))
+def answer():
+    while True:
+        connection, _ = web.accept()
+        connection.sendall(b"HTTP/1.1 400 Bad Request")
+threading.Thread(target=answer, daemon=True).start()
+try:
+    with cluster(f"tcp://127.0.0.1:{web.getsockname()[1]}"):
+        print("connected")
+except ScorewiseError as error:
+    text = str(error)
+    print(text[: text.index("tcp")], text[text.index(": ") :])
+"""
+    result = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=HANG
+    )
+    assert result.stdout.startswith("there is no Dask scheduler at ' : another program answers;")
+    assert result.stderr == ""
+
+
 def test_ctrl_c_while_a_client_connects_ends_it_at_once():
     code = """
 import os, signal, socket, threading, time

@@ -61,8 +61,8 @@ def cluster(scheduler: Scheduler = "local") -> Iterator[Client]:
         If a worker lacks scorewise or has another version of it, of Python, NumPy or pyarrow; the
         message names the worker and both versions.
     ScorewiseError
-        If there is no scheduler at the address. It is tried for 30 seconds, which Dask's setting
-        ``distributed.comm.timeouts.connect`` changes.
+        If there is no scheduler at the address, or another program. It is tried for 30 seconds,
+        which Dask's setting ``distributed.comm.timeouts.connect`` changes.
 
     Examples
     --------
@@ -89,11 +89,13 @@ def cluster(scheduler: Scheduler = "local") -> Iterator[Client]:
             yield client
         return
     try:
-        client = _interruptible_client()(scheduler, set_as_default=False)
-    except (OSError, ValueError) as error:  # of the network, and of an address
+        client = _client_class()(scheduler, set_as_default=False)
+    except Exception as error:  # of the network, of an address, or of what another program answers
+        # what another program answers may begin with the length of a message of exabytes
+        what = "another program answers" if isinstance(error, MemoryError) else _first_line(error)
         raise ScorewiseError(
-            f"there is no Dask scheduler at {quoted(scheduler)}: {_first_line(error)}; start one "
-            'by "dask scheduler", or use local:N for N processes of this machine'
+            f"there is no Dask scheduler at {quoted(scheduler)}: {what}; start one by "
+            '"dask scheduler", or use local:N for N processes of this machine'
         ) from None
     with client, checked_workers(client):
         yield client
@@ -121,18 +123,18 @@ def _distributed() -> Any:
     return distributed
 
 
-def _interruptible_client() -> Any:
-    """Return a class of clients that Ctrl-C ends at once, also while they connect."""
+def _client_class() -> Any:
+    """Return a class of clients that end at once if they cannot connect, or at Ctrl-C meanwhile."""
 
-    class InterruptibleClient(_distributed().Client):  # type: ignore[misc]
+    class ImpatientClient(_distributed().Client):  # type: ignore[misc]
         def start(self, **options: Any) -> None:
             try:
                 super().start(**options)
-            except KeyboardInterrupt:
+            except BaseException:
                 self.status = "closed"  # or it waits, when it is deleted, for what was begun
                 raise
 
-    return InterruptibleClient
+    return ImpatientClient
 
 
 @contextmanager
@@ -373,9 +375,9 @@ def _same_versions_plugin(client_id: str, topic: str) -> Any:
             await worker.scheduler.retire_workers(
                 workers=[worker.address], close_workers=True, remove=True, stimulus_id=topic
             )
+            versions = (f"{x} {there[x][0]} instead of {here[x][0]}" for x in differ)
             raise RuntimeError(  # in the worker's log
-                f"this worker is closed, as its versions of {', '.join(differ)} are not those of "
-                f"the client: {there}, and {here}"
+                f"this worker is closed, as it has not the client's versions: {', '.join(versions)}"
             )
 
     return SameVersions()
