@@ -199,13 +199,14 @@ def checked_workers(client: Client) -> Iterator[None]:
     if client.id in _checked:
         yield
         return
-    has_any = _check_workers(client)
-    if not has_any:
-        _warn_of_no_workers(client)
     _checked.add(client.id)
     try:
-        with _closing_other_workers(client), _looking_for_workers(client, has_any):
-            yield
+        with _closing_other_workers(client):
+            has_any = _check_workers(client)
+            if not has_any:
+                _warn_of_no_workers(client)
+            with _looking_for_workers(client, has_any):
+                yield
     finally:
         _checked.discard(client.id)
 
@@ -215,6 +216,8 @@ def _check_workers(client: Client) -> bool:
     with reaching_scheduler():
         answers = client.run(_version_reader(), on_error="return")
     for worker, there in sorted(answers.items()):
+        if isinstance(there, OSError):  # it has died meanwhile
+            continue
         if isinstance(there, BaseException):
             raise InvalidInput(
                 f"the worker {worker} could not say its versions: {_first_line(there)}"
@@ -227,22 +230,33 @@ def _check_workers(client: Client) -> bool:
 @contextmanager
 def _closing_other_workers(client: Client) -> Iterator[None]:
     """Close workers that join in the block with other versions, and warn of each."""
+    import cloudpickle
+
     name = f"scorewise-{client.id}"
 
     def warn(event: tuple[float, dict[str, Any]]) -> None:
         worker, there = event[1]["worker"], event[1]["versions"]
         validate.warn(f"{_problem_of_worker(worker, there)}; it was closed, and got no work")
 
+    packed = cloudpickle.dumps(_same_versions_plugin(client.id, name))
+
+    # Client.register_plugin would send it to the workers that are there too, and fail if one dies.
+    def add(dask_scheduler: Any) -> None:
+        dask_scheduler.worker_plugins[name] = packed
+
+    def remove(dask_scheduler: Any) -> None:
+        dask_scheduler.worker_plugins.pop(name, None)
+
     client.subscribe_topic(name, warn)
     with reaching_scheduler():
-        client.register_plugin(_same_versions_plugin(client.id, name), name=name)
+        client.run_on_scheduler(add)
     try:
         yield
     finally:
         if client.status == "running":
             client.unsubscribe_topic(name)
             with suppress(OSError, ScorewiseError), reaching_scheduler():
-                client.unregister_worker_plugin(name)
+                client.run_on_scheduler(remove)
 
 
 @contextmanager

@@ -226,8 +226,8 @@ def map_in_order(
     waiting = deque(enumerate(partitions))
     results: dict[int, Any] = {}  # those that are done before an earlier one
     next_index = 0
-    window = _SubmittedPartitions(client, _Call(function, arguments), task)
-    with checked_workers(client), closing(window):
+    call = _Call(function, arguments)
+    with checked_workers(client), closing(_SubmittedPartitions(client, call, task)) as window:
         while waiting or window.submitted:
             size = window.size()
             ahead = next_index + max(_AHEAD, 4 * size)

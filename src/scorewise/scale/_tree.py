@@ -47,7 +47,7 @@ def computed(*tasks: Any) -> tuple[Any, ...]:
     """
     import dask
 
-    with _clear_errors():
+    with clear_errors():
         return tuple(dask.compute(*tasks))
 
 
@@ -55,13 +55,16 @@ def persisted(*tasks: Any) -> tuple[Any, ...]:
     """Return tasks whose results stay on the workers; raises as above."""
     import dask
 
-    with _clear_errors():
+    with clear_errors():
         return tuple(dask.persist(*tasks))
 
 
 @contextmanager
-def _clear_errors() -> Iterator[None]:
-    """Check workers, warn if none is left, and let errors of a cluster say what to do."""
+def clear_errors() -> Iterator[None]:
+    """Check workers, warn if none is left, and let errors of a cluster say what to do.
+
+    Around several computations it checks workers once, and those that join in between.
+    """
     distributed = sys.modules.get("distributed")
     try:
         client = None if distributed is None else distributed.Client.current()
