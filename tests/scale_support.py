@@ -169,11 +169,23 @@ def scheduler_process(
     with process(*command, **options) as scheduler:
         wait_until(lambda: file.exists() and bool(file.read_text()))
         address = json.loads(file.read_text())["address"]
-        arguments = [address, "--nthreads", "1", "--no-nanny", "--no-dashboard"]
-        with process("-m", "distributed.cli.dask_worker", *arguments):
+        with worker_process(address):
             with Client(address) as probe:
                 probe.wait_for_workers(1)
             yield scheduler, address
+
+
+def worker_process(address: str, *, has_nanny: bool = False, **options: Any) -> Any:
+    """A worker of its own with one thread."""
+    arguments = [address, "--nthreads", "1", "--nanny" if has_nanny else "--no-nanny"]
+    return process("-m", "distributed.cli.dask_worker", *arguments, "--no-dashboard", **options)
+
+
+def other_scorewise(folder: Path, code: str) -> list[Path]:
+    """The path of a module that processes import instead of scorewise."""
+    (folder / "other").mkdir()
+    (folder / "other/scorewise.py").write_text(code)
+    return [folder / "other"]
 
 
 @contextmanager

@@ -40,7 +40,6 @@ PRIVATE_NAMES = {
     "tests/models/torch/test_deep_ensembles.py": "stacks members where no GPU makes it worthwhile",
     "tests/rules/test_laws.py": "replaces the matrix product, to sum in another order",
     "tests/scale/test_cluster.py": "looks for workers more often, to wait no seconds for a warning",
-    "tests/scale/test_evaluate.py": "a client has another version than a worker that joined later",
     "tests/scale/test_job.py": "looks for workers more often, to wait no seconds for a warning",
     "tests/support.py": "asserts that the array path adds no member where a kernel should",
     "tests/test_threads.py": "the order of tasks does not show in results",

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import warnings
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from pathlib import Path
 
 import dask
 import dask.array as da
@@ -17,13 +19,23 @@ from distributed.comm import CommClosedError
 import scorewise as sw
 from scale_support import (
     HANG,
+    contents,
     forget_scorewise,
+    held_process,
+    held_scores,
+    let_go,
     local_cluster,
+    other_scorewise,
+    process,
     scheduler_process,
     wait_until,
+    worker_process,
     write_dataset,
 )
-from scorewise.scale import cluster, evaluate_dataset, score_dataset
+from scorewise.scale import Dataset, cluster, evaluate_dataset, score_dataset, write_partitions
+
+MISSING = "raise ModuleNotFoundError('scorewise')"
+OLD = "__version__ = '0.0.1'"
 
 
 @pytest.fixture
@@ -158,11 +170,113 @@ def test_work_on_dask_arrays_that_nobody_computes_is_not_silent(monkeypatch):
         assert run.result().tolist() == [39]
 
 
+@pytest.mark.parametrize("has_nanny", [False, True])
+def test_a_worker_without_scorewise_that_joins_a_waiting_comparison_is_named(tmp_path, has_nanny):
+    probs = np.random.default_rng(0).dirichlet(np.ones(3), size=(40, 5))
+    lazy = da.from_array(probs, chunks=(20, 5, 3))
+    compared = partial(sw.compare, y=np.zeros(40, int), rules="log", baselines=False)
+    without = other_scorewise(tmp_path, MISSING)
+    with (
+        ThreadPoolExecutor(1) as others,
+        local_cluster(0) as client,
+        warnings.catch_warnings(record=True, action="always") as warned,
+        cluster(client),
+    ):
+        run = others.submit(compared, lazy)
+        scheduler = client.cluster.scheduler
+        wait_until(lambda: len(scheduler.tasks) > 0)
+        with worker_process(scheduler.address, has_nanny=has_nanny, path=without) as worker:
+            worker.wait(HANG)  # it is closed
+        wait_until(lambda: any("cannot import scorewise" in str(x.message) for x in warned))
+        assert {task.suspicious for task in scheduler.tasks.values()} == {0}
+        client.cluster.scale(1)
+        assert run.result().best == compared(probs).best
+    named = [str(x.message) for x in warned if "cannot import scorewise" in str(x.message)]
+    assert len(named) == 1
+    assert named[0].startswith("the worker tcp://127.0.0.1:")
+    assert named[0].endswith("and start it again; it was closed, and got no work")
+
+
+def test_a_worker_with_another_version_begins_no_task(tmp_path):
+    def who(folder: Path) -> int:
+        (folder / f"{os.getpid()}.txt").touch()
+        return os.getpid()
+
+    old = other_scorewise(tmp_path, OLD)
+    (tmp_path / "ran").mkdir()
+    with (
+        local_cluster(0) as client,
+        warnings.catch_warnings(record=True, action="always") as warned,
+        cluster(client),
+    ):
+        tasks = client.map(who, [tmp_path / "ran"] * 20, pure=False)
+        with worker_process(client.scheduler.address, path=old) as worker:
+            worker.wait(HANG)
+        wait_until(lambda: any("has scorewise 0.0.1" in str(x.message) for x in warned))
+        assert not [*(tmp_path / "ran").iterdir()]
+        client.cluster.scale(1)
+        assert worker.pid not in client.gather(tasks)
+
+
+def test_a_worker_with_another_version_that_joins_a_run_writes_nothing(tmp_path):
+    dataset = Dataset.of(write_dataset(tmp_path / "in"))
+    work = held_scores(tmp_path / "held", 4)
+    with ThreadPoolExecutor(1) as others, local_cluster(1) as client:
+        run = others.submit(
+            write_partitions, dataset, work, tmp_path / "disturbed", scheduler=client
+        )
+        held_process(tmp_path / "held", run)
+        with (
+            pytest.warns(match=r"worker tcp\S+ has scorewise 0\.0\.1, and this process .* closed"),
+            worker_process(client.scheduler.address, path=other_scorewise(tmp_path, OLD)) as worker,
+        ):
+            worker.wait(HANG)
+        let_go(tmp_path / "held")
+        run.result()
+        write_partitions(dataset, work, tmp_path / "undisturbed", scheduler=client)
+    assert contents(tmp_path / "disturbed") == contents(tmp_path / "undisturbed")
+
+
+def test_a_client_that_is_gone_closes_no_worker(tmp_path):
+    code = """
+import sys, time
+from scorewise.scale import cluster
+with cluster(sys.argv[1]):
+    time.sleep(1000)
+"""
+    with local_cluster(1) as client:
+        scheduler = client.cluster.scheduler
+        clients = {*scheduler.clients}
+
+        def has_plugin() -> bool:
+            return any(name.startswith("scorewise") for name in scheduler.worker_plugins)
+
+        with process("-c", code, scheduler.address):
+            wait_until(has_plugin)
+        wait_until(lambda: {*scheduler.clients} == clients)
+        assert has_plugin()  # it was killed
+        with worker_process(scheduler.address, path=other_scorewise(tmp_path, OLD)):
+            client.wait_for_workers(2, timeout=HANG)
+            submitted = client.map(abs, [-1] * 20, pure=False)
+            assert client.gather(submitted) == [1] * 20
+            assert len(client.nthreads()) == 2
+        with cluster(client):
+            pass
+        assert f"scorewise-{client.id}" not in scheduler.worker_plugins
+
+
+def test_work_on_dask_arrays_names_a_worker_with_another_version_first(monkeypatch, client):
+    monkeypatch.setattr(sw, "__version__", "0.0.1")
+    with (
+        client.as_current(),
+        pytest.raises(sw.InvalidInput, match=r"worker tcp.* has scorewise .* process 0\.0\.1"),
+    ):
+        sw.acquire(da.arange(40, chunks=20), 1)
+
+
 def test_a_scheduler_without_scorewise_is_named_where_it_needs_it(tmp_path):
-    (tmp_path / "without").mkdir()
-    (tmp_path / "without/scorewise.py").write_text("raise ModuleNotFoundError('scorewise')")
     source = write_dataset(tmp_path / "in", labels=True)
-    with scheduler_process(tmp_path, path=[tmp_path / "without"]) as (_, address):
+    with scheduler_process(tmp_path, path=other_scorewise(tmp_path, MISSING)) as (_, address):
         assert score_dataset(source, "log", tmp_path / "out", scheduler=address).n_rows == 320
         message = f"the scheduler {address} cannot import scorewise: install it where it runs"
         with pytest.raises(sw.InvalidInput, match=message):
@@ -176,6 +290,31 @@ def test_a_scheduler_that_is_lost_while_workers_are_checked_is_an_error(threads,
     monkeypatch.setattr(type(threads), "run", lost)
     with pytest.raises(sw.ScorewiseError, match="the scheduler was lost"), cluster(threads):
         pass
+
+
+def test_an_address_where_another_program_answers_is_an_error_at_once():
+    code = """
+import socket, threading
+from scorewise import ScorewiseError
+from scorewise.scale import cluster
+web = socket.create_server(("127.0.0.1", 0))
+def answer():
+    while True:
+        connection, _ = web.accept()
+        connection.sendall(b"HTTP/1.1 400 Bad Request")
+threading.Thread(target=answer, daemon=True).start()
+try:
+    with cluster(f"tcp://127.0.0.1:{web.getsockname()[1]}"):
+        print("connected")
+except ScorewiseError as error:
+    text = str(error)
+    print(text[: text.index("tcp")], text[text.index(": ") :])
+"""
+    result = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=HANG
+    )
+    assert result.stdout.startswith("there is no Dask scheduler at ' : another program answers;")
+    assert result.stderr == ""
 
 
 def test_ctrl_c_while_a_client_connects_ends_it_at_once():

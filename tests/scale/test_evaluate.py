@@ -499,20 +499,11 @@ def test_errors_name_the_file_and_the_row(wrong, message, client, tmp_path):
 
 
 @pytest.mark.parametrize("name", ["evaluate", "compare", "certify", "calibrate", "label"])
-def test_a_worker_with_another_version_is_named(name, folders, client):
-    other = replace(scale.Dataset.of(folders[0]), version="0.0.1")
+def test_a_worker_with_another_version_is_named(name, folders, client, monkeypatch):
+    monkeypatch.setattr(sw, "__version__", "0.0.1")
     options = {"certify": {"max_loss": 0.5}, "label": {"n": 3}}.get(name, {})
-    with pytest.raises(sw.ScorewiseError, match=r"worker tcp.* has scorewise .*client 0\.0\.1"):
-        getattr(scale, f"{name}_dataset")(other, scheduler=client, **options)
-
-
-def test_a_worker_with_another_version_reads_no_block(client, monkeypatch):
-    monkeypatch.setattr("scorewise.scale._blocks.__version__", "0.0.1")
-    with (
-        client.as_current(),
-        pytest.raises(sw.ScorewiseError, match=r"worker tcp.* has scorewise .*client 0\.0\.1"),
-    ):
-        sw.evaluate(lazy(PROBS), Y, **QUICK)
+    with pytest.raises(sw.InvalidInput, match=r"worker tcp.* has scorewise .*process 0\.0\.1"):
+        getattr(scale, f"{name}_dataset")(folders[0], scheduler=client, **options)
 
 
 def test_the_commands_have_the_numbers_of_files(folders, client, tmp_path):

@@ -521,7 +521,7 @@ def test_a_warning_says_once_that_all_workers_are_gone(dataset, monkeypatch):
     assert ["has no workers; waiting for one" in str(x.message) for x in warned] == [True]
 
 
-def test_a_worker_that_joins_without_scorewise_is_named_rather_than_a_file(dataset):
+def test_a_worker_without_scorewise_is_named_rather_than_a_file(dataset):
     with local_cluster(1) as client:
         client.run(forget_scorewise)
         (worker,) = client.nthreads()

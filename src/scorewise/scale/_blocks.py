@@ -13,10 +13,8 @@ from scorewise._array import is_array, is_dask, to_numpy
 from scorewise._fields import as_array, checked_ids
 from scorewise._inputs import InputOptions, RawPredictions, raw_members
 from scorewise._rows import RawRows, check_member_axis, class_names_of
-from scorewise._version import __version__
 from scorewise.distributions import Samples
 from scorewise.errors import InvalidInput
-from scorewise.scale._cluster import check_own_version
 from scorewise.scale._dataset import Dataset, Partition
 from scorewise.scale._labels import (
     checked_rows,
@@ -122,9 +120,7 @@ class RowBlocks:
             values,
             np.ones((1, values.shape[1]), weights.dtype) if has_own_weights else weights,
         )
-        shared = dask.delayed(
-            (raw, None if has_own_weights else weights, __version__), traverse=False
-        )
+        shared = dask.delayed((raw, None if has_own_weights else weights), traverse=False)
         columns = {
             "weights": weights if has_own_weights else None,
             "ids": ids,
@@ -287,7 +283,7 @@ def _on_host(values: Any) -> np.ndarray:
 
 def _read_block(
     values: np.ndarray,
-    shared: tuple[RawPredictions, Any, str],
+    shared: tuple[RawPredictions, Any],
     first_row: int,
     own_weights: Any,
     labels: np.ndarray | None,
@@ -295,8 +291,7 @@ def _read_block(
     scores: dict[str, Any],
 ) -> RowBlock:
     """Return a block of a Dask array; errors number rows over all blocks."""
-    raw, weights, version = shared
-    check_own_version(version)
+    raw, weights = shared
     weights = weights if own_weights is None else own_weights
     samples = RawRows(raw.block(values, (first_row,)), weights, on_host=False).samples()
     ids = None if ids is None else checked_ids(ids, len(values))

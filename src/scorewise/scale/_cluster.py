@@ -1,23 +1,23 @@
 """Clusters: the processes of this machine, or a scheduler at an address, whose workers are checked.
 
 Results must not depend on which worker computes a partition. So every worker must have the same
-version of scorewise, the same Python and the same major versions of NumPy and pyarrow.
+version of scorewise, the same Python and the same major versions of NumPy and pyarrow. Workers are
+compared before any work is sent; one that joins later compares itself, by a plugin of Dask, and
+leaves before it computes anything.
 """
 
 from __future__ import annotations
 
-import platform
 import re
 import signal
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 from scorewise import _validate as validate
 from scorewise._text import quoted
 from scorewise._threads import processors
-from scorewise._version import __version__
 from scorewise.errors import InvalidInput, ScorewiseError
 
 if TYPE_CHECKING:
@@ -29,15 +29,19 @@ _LOCAL = re.compile(r"local(?::([0-9]+))?")
 _ADDRESS = re.compile(r"[a-z]+://.+")
 _SHARE = 0.9  # of the memory of this machine, for all workers together
 _LOOK_EVERY = 5.0  # seconds between looks for workers
-_watched: set[str] = set()  # clients whose workers are looked for
+_checked: set[str] = set()  # clients whose workers are checked
+
+# By package: the version, and the part of it that must be the same; None if it cannot be imported.
+Versions = dict[str, tuple[str | None, str | None]]
 
 
 @contextmanager
 def cluster(scheduler: Scheduler = "local") -> Iterator[Client]:
     """Yield a client of a Dask cluster whose workers can compute the same as this process.
 
-    Use it to pass one cluster to several functions, rather than start one for each. If all workers
-    are gone meanwhile, a warning says so, as work then waits for others.
+    Use it to pass one cluster to several functions, rather than start one for each. A worker that
+    joins in the block and cannot compute the same gets no work and is closed; a warning names it.
+    If all workers are gone meanwhile, a warning says so, as work then waits for others.
 
     Parameters
     ----------
@@ -57,8 +61,8 @@ def cluster(scheduler: Scheduler = "local") -> Iterator[Client]:
         If a worker lacks scorewise or has another version of it, of Python, NumPy or pyarrow; the
         message names the worker and both versions.
     ScorewiseError
-        If there is no scheduler at the address. It is tried for 30 seconds, which Dask's setting
-        ``distributed.comm.timeouts.connect`` changes.
+        If there is no scheduler at the address, or another program. It is tried for 30 seconds,
+        which Dask's setting ``distributed.comm.timeouts.connect`` changes.
 
     Examples
     --------
@@ -71,7 +75,7 @@ def cluster(scheduler: Scheduler = "local") -> Iterator[Client]:
     distributed = _distributed()
     check_scheduler(scheduler)
     if isinstance(scheduler, distributed.Client):
-        with _checked_workers(scheduler):
+        with checked_workers(scheduler):
             yield scheduler
         return
     if local := _LOCAL.fullmatch(scheduler):
@@ -80,18 +84,20 @@ def cluster(scheduler: Scheduler = "local") -> Iterator[Client]:
         with (
             _local_cluster(n_workers) as started,
             distributed.Client(started) as client,
-            watching_workers(client),
+            checked_workers(client),
         ):
             yield client
         return
     try:
-        client = _interruptible_client()(scheduler, set_as_default=False)
-    except (OSError, ValueError) as error:  # of the network, and of an address
+        client = _client_class()(scheduler, set_as_default=False)
+    except Exception as error:  # of the network, of an address, or of what another program answers
+        # what another program answers may begin with the length of a message of exabytes
+        what = "another program answers" if isinstance(error, MemoryError) else _first_line(error)
         raise ScorewiseError(
-            f"there is no Dask scheduler at {quoted(scheduler)}: {_first_line(error)}; start one "
-            'by "dask scheduler", or use local:N for N processes of this machine'
+            f"there is no Dask scheduler at {quoted(scheduler)}: {what}; start one by "
+            '"dask scheduler", or use local:N for N processes of this machine'
         ) from None
-    with client, _checked_workers(client):
+    with client, checked_workers(client):
         yield client
 
 
@@ -117,18 +123,18 @@ def _distributed() -> Any:
     return distributed
 
 
-def _interruptible_client() -> Any:
-    """Return a class of clients that Ctrl-C ends at once, also while they connect."""
+def _client_class() -> Any:
+    """Return a class of clients that end at once if they cannot connect, or at Ctrl-C meanwhile."""
 
-    class InterruptibleClient(_distributed().Client):  # type: ignore[misc]
+    class ImpatientClient(_distributed().Client):  # type: ignore[misc]
         def start(self, **options: Any) -> None:
             try:
                 super().start(**options)
-            except KeyboardInterrupt:
+            except BaseException:
                 self.status = "closed"  # or it waits, when it is deleted, for what was begun
                 raise
 
-    return InterruptibleClient
+    return ImpatientClient
 
 
 @contextmanager
@@ -180,74 +186,82 @@ def _first_line(error: BaseException) -> str:
     return (str(error).strip().splitlines() or [type(error).__name__])[0]
 
 
-# -- versions --------------------------------------------------------------------------------------
+# -- workers ---------------------------------------------------------------------------------------
 
 
 @contextmanager
-def _checked_workers(client: Client) -> Iterator[None]:
-    """Check workers first, and look for them in the block."""
-    has_any = check_workers(client)
-    if not has_any:
-        warn_of_no_workers(client)
-    with watching_workers(client, has_any=has_any):
+def checked_workers(client: Client) -> Iterator[None]:
+    """Let only workers with the versions of this process compute in the block.
+
+    Raises if one of those that are there has others. Work on a cluster waits for workers without a
+    word, so there is a warning if there are none, or if all are gone in the block and stay away.
+    """
+    if client.id in _checked:
         yield
+        return
+    _checked.add(client.id)
+    try:
+        with _closing_other_workers(client):
+            has_any = _check_workers(client)
+            if not has_any:
+                _warn_of_no_workers(client)
+            with _looking_for_workers(client, has_any):
+                yield
+    finally:
+        _checked.discard(client.id)
 
 
-def check_workers(client: Client) -> bool:
+def _check_workers(client: Client) -> bool:
     """Raise unless all workers have the versions of this process; return whether there are any."""
-    answers = _answers(client)
-    for worker, there in answers.items():
+    with reaching_scheduler():
+        answers = client.run(_version_reader(), on_error="return")
+    for worker, there in sorted(answers.items()):
+        if isinstance(there, OSError):  # it has died meanwhile
+            continue
         if isinstance(there, BaseException):
             raise InvalidInput(
                 f"the worker {worker} could not say its versions: {_first_line(there)}"
             )
-        _check_worker(worker, there)
+        if problem := _problem_of_worker(worker, there):
+            raise InvalidInput(problem)
     return bool(answers)
 
 
-def blame_scheduler(client: Client) -> None:
-    """Raise if graphs of tasks fail as the scheduler, which opens them, has another scorewise."""
+@contextmanager
+def _closing_other_workers(client: Client) -> Iterator[None]:
+    """Close workers that join in the block with other versions, and warn of each."""
+    import cloudpickle
+
+    name = f"scorewise-{client.id}"
+
+    def warn(event: tuple[float, dict[str, Any]]) -> None:
+        worker, there = event[1]["worker"], event[1]["versions"]
+        validate.warn(f"{_problem_of_worker(worker, there)}; it was closed, and got no work")
+
+    packed = cloudpickle.dumps(_same_versions_plugin(client.id, name))
+
+    # Client.register_plugin would send it to the workers that are there too, and fail if one dies.
+    def add(dask_scheduler: Any) -> None:
+        dask_scheduler.worker_plugins[name] = packed
+
+    def remove(dask_scheduler: Any) -> None:
+        dask_scheduler.worker_plugins.pop(name, None)
+
+    client.subscribe_topic(name, warn)
     with reaching_scheduler():
-        there = client.run_on_scheduler(_version_reader())
-    _check_scorewise(f"scheduler {_address_of(client)}", "it runs", there)
-
-
-def blame_workers(client: Client) -> None:
-    """Raise if work fails as a worker that joined later has another environment."""
-    for worker, there in _answers(client).items():
-        if not isinstance(there, BaseException):  # others may have died
-            _check_worker(worker, there)
-
-
-def _answers(client: Client) -> dict[str, Any]:
-    """Return the versions of each worker, or the error of asking it."""
-    with reaching_scheduler():
-        return dict(sorted(client.run(_version_reader(), on_error="return").items()))
-
-
-def _address_of(client: Client) -> str:
-    return "?" if client.scheduler is None else str(client.scheduler.address)
-
-
-def warn_of_no_workers(client: Client) -> None:
-    """Warn that no work is done until a worker is started."""
-    address = _address_of(client)
-    validate.warn(
-        f"the scheduler at {address} has no workers; waiting for one: start some by "
-        f'"dask worker {address}", where scorewise is installed'
-    )
+        client.run_on_scheduler(add)
+    try:
+        yield
+    finally:
+        if client.status == "running":
+            client.unsubscribe_topic(name)
+            with suppress(OSError, ScorewiseError), reaching_scheduler():
+                client.run_on_scheduler(remove)
 
 
 @contextmanager
-def watching_workers(client: Client, *, has_any: bool = True) -> Iterator[None]:
-    """Warn once, in the block, if all workers are gone and stay away.
-
-    Work on a cluster waits for workers without a word. ``has_any`` says whether there are some at
-    first, and is False if their lack is known.
-    """
-    if client.id in _watched:
-        yield
-        return
+def _looking_for_workers(client: Client, has_any: bool) -> Iterator[None]:
+    """Warn once, in the block, if all workers are gone and stay away."""
     ended = threading.Event()
 
     def look() -> None:
@@ -258,83 +272,129 @@ def watching_workers(client: Client, *, has_any: bool = True) -> Iterator[None]:
             except Exception:  # the scheduler is lost, which the work itself reports
                 return
             if has_none and had_none and had_workers:  # a restart takes less than that
-                warn_of_no_workers(client)
+                _warn_of_no_workers(client)
             had_workers = not has_none or (had_workers and not had_none)
             had_none = has_none
 
-    _watched.add(client.id)
     threading.Thread(target=look, name="scorewise-workers", daemon=True).start()
     try:
         yield
     finally:
-        _watched.discard(client.id)
         ended.set()
 
 
-def _check_worker(worker: str, there: dict[str, str | None]) -> None:
-    name, here = f"worker {worker}", _version_reader()()
-    _check_scorewise(name, "the worker runs", there)
-    for package, n_parts in {"Python": 2, "NumPy": 1, "pyarrow": 1}.items():  # that matter
-        if _beginning(there[package], n_parts) != _beginning(here[package], n_parts):
-            raise _other_version(name, package, there, here)
-
-
-def _check_scorewise(name: str, where: str, there: dict[str, str | None]) -> None:
-    here = _version_reader()()
-    if there["scorewise"] is None:
-        raise InvalidInput(
-            f"the {name} cannot import scorewise: install it where {where}, "
-            f"pip install 'scorewise[dask]=={here['scorewise']}', and start it again"
-        )
-    if there["scorewise"] != here["scorewise"]:
-        raise _other_version(name, "scorewise", there, here)
-
-
-def _other_version(
-    name: str, package: str, there: dict[str, str | None], here: dict[str, str | None]
-) -> InvalidInput:
-    return InvalidInput(
-        f"the {name} has {package} {there[package]}, and this process {here[package]}; results "
-        "could differ: use the same environment for both, and start it again"
+def _warn_of_no_workers(client: Client) -> None:
+    """Warn that no work is done until a worker is started."""
+    address = _address_of(client)
+    validate.warn(
+        f"the scheduler at {address} has no workers; waiting for one: start some by "
+        f'"dask worker {address}", where scorewise is installed'
     )
 
 
-def _beginning(version: str | None, n: int) -> list[str] | None:
-    return None if version is None else version.split(".")[:n]
+def blame_scheduler(client: Client) -> None:
+    """Raise if graphs of tasks fail as the scheduler, which opens them, has another scorewise."""
+    with reaching_scheduler():
+        there = client.run_on_scheduler(_version_reader())
+    of_scorewise = {"scorewise": there["scorewise"]}
+    if problem := _problem_of(f"scheduler {_address_of(client)}", "it runs", of_scorewise):
+        raise InvalidInput(problem)
 
 
-def _version_reader() -> Callable[[], dict[str, str | None]]:
-    """Return a function that workers without scorewise can run too, as it is sent by value."""
+def _address_of(client: Client) -> str:
+    return "?" if client.scheduler is None else str(client.scheduler.address)
 
-    def versions() -> dict[str, str | None]:
+
+# -- versions --------------------------------------------------------------------------------------
+
+
+def _problem_of_worker(worker: str, there: Versions) -> str | None:
+    """Return how a worker's versions differ from those of this process; None if they do not."""
+    return _problem_of(f"worker {worker}", "the worker runs", there)
+
+
+def _problem_of(name: str, where: str, there: Versions) -> str | None:
+    here = _version_reader()()
+    if there["scorewise"][0] is None:
+        return (
+            f"the {name} cannot import scorewise: install it where {where}, "
+            f"pip install 'scorewise[dask]=={here['scorewise'][0]}', and start it again"
+        )
+    for package, (version, part) in there.items():
+        if part != here[package][1]:
+            return (
+                f"the {name} has {package} {version}, and this process {here[package][0]}; results "
+                "could differ: use the same environment for both, and start it again"
+            )
+    return None
+
+
+# What workers without scorewise can run is sent by value: a function makes it, and it uses nothing
+# else of this module.
+
+
+def _version_reader() -> Callable[[], Versions]:
+    """Return a function that returns the versions of the process that it runs in."""
+
+    def versions() -> Versions:
         import importlib
         import platform
 
-        def version_of(module: str) -> str | None:
+        def version_of(module: str, n_parts: int | None = None) -> tuple[str | None, str | None]:
             try:
-                return str(importlib.import_module(module).__version__)
+                version = str(importlib.import_module(module).__version__)
             except ImportError:
-                return None
+                return None, None
+            return version, ".".join(version.split(".")[:n_parts])
 
+        python = platform.python_version_tuple()
         return {
             "scorewise": version_of("scorewise"),
-            "Python": platform.python_version(),
-            "NumPy": version_of("numpy"),
-            "pyarrow": version_of("pyarrow"),
+            "Python": (".".join(python), ".".join(python[:2])),
+            "NumPy": version_of("numpy", 1),
+            "pyarrow": version_of("pyarrow", 1),
         }
 
     return versions
 
 
-def check_own_version(version: str) -> None:
-    """Raise, on a worker that joined later, if it has another version than the client."""
-    if version != __version__:
-        from distributed import get_worker
+def _same_versions_plugin(client_id: str, topic: str) -> Any:
+    """Return a plugin by which a worker with other versions than this process closes itself.
 
-        raise ScorewiseError(
-            f"the worker {get_worker().address} on {platform.node()} has scorewise "
-            f"{__version__}, and the client {version}; use the same environment for both"
-        )
+    It tells the client so by an event. After a client was killed its plugin does nothing.
+    """
+    from distributed import Status, WorkerPlugin
+
+    read = _version_reader()
+    here = read()
+
+    class SameVersions(WorkerPlugin):  # type: ignore[misc]
+        async def setup(self, worker: Any) -> None:
+            import cloudpickle
+
+            def has_client(dask_scheduler: Any) -> bool:
+                return client_id in dask_scheduler.clients
+
+            there = read()
+            differ = [package for package in here if there[package][1] != here[package][1]]
+            if not differ:
+                return
+            packed = cloudpickle.dumps(has_client)
+            answer = await worker.scheduler.run_function(function=packed)
+            if not answer["result"]:
+                return
+            worker.log_event(topic, {"worker": worker.address, "versions": there})
+            # Tasks that have been sent to it are not begun, and given to another worker.
+            worker.status = Status.closing_gracefully
+            await worker.scheduler.retire_workers(
+                workers=[worker.address], close_workers=True, remove=True, stimulus_id=topic
+            )
+            versions = (f"{x} {there[x][0]} instead of {here[x][0]}" for x in differ)
+            raise RuntimeError(  # in the worker's log
+                f"this worker is closed, as it has not the client's versions: {', '.join(versions)}"
+            )
+
+    return SameVersions()
 
 
 @contextmanager

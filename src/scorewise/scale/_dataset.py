@@ -15,10 +15,8 @@ import numpy as np
 from scorewise import _validate as validate
 from scorewise._numerics import evenly_spaced
 from scorewise._text import counted, one_line, quoted, shape_text
-from scorewise._version import __version__
 from scorewise.errors import InvalidFile, InvalidInput, Remedy
 from scorewise.io import Predictions, parquet_schema, read_parquet_file, read_predictions
-from scorewise.scale._cluster import check_own_version
 
 _VERSION_KEYS = (  # of what filesystems say about a file; the first that is there
     ("ETag", "etag", "md5Hash", "content_md5", "generation"),
@@ -111,8 +109,6 @@ class Dataset:
         What the files have: ``"probs"`` or ``"logits"``, ``"labels"``, ``"ids"``, ``"weights"``.
     labels_depend_on_all_rows : bool
         Whether labels are numbers that could be names or indices of classes.
-    version : str
-        Of scorewise, with which the data set was made.
 
     Examples
     --------
@@ -141,7 +137,6 @@ class Dataset:
     member_weights: np.ndarray | None = field(repr=False)
     fields: frozenset[str]
     labels_depend_on_all_rows: bool = field(repr=False)
-    version: str = field(default=__version__, repr=False)
 
     @classmethod
     def of(
@@ -242,10 +237,7 @@ class Dataset:
         ------
         InvalidInput
             If it is not a Parquet file, or differs from the others in its columns.
-        ScorewiseError
-            If this is a worker that joined later, with another version of scorewise.
         """
-        check_own_version(self.version)
         return read_parquet_file(
             partition.path,
             filesystem=self._remote(),

@@ -315,9 +315,7 @@ def _labelled_dataset(
     storage_options: Mapping[str, Any] | None,
     reading: dict[str, Any],
 ) -> Dataset:
-    if not isinstance(dataset, Dataset):
-        reading["storage_options"] = storage_options
-    source = Dataset.of(dataset, **reading)
+    source = Dataset.of(dataset, storage_options=storage_options, **reading)
     source.require_labels()
     return source
 

@@ -48,12 +48,10 @@ from scorewise.errors import InvalidInput, Remedy, ScorewiseError
 from scorewise.io import Predictions, predictions_of_table
 from scorewise.scale._cluster import (
     Scheduler,
-    blame_workers,
-    check_own_version,
     check_scheduler,
+    checked_workers,
     cluster,
     reaching_scheduler,
-    watching_workers,
 )
 from scorewise.scale._dataset import Dataset, Partition, is_local, open_filesystem
 from scorewise.scale._store import (
@@ -228,8 +226,8 @@ def map_in_order(
     waiting = deque(enumerate(partitions))
     results: dict[int, Any] = {}  # those that are done before an earlier one
     next_index = 0
-    window = _SubmittedPartitions(client, _Call(function, arguments), task)
-    with watching_workers(client), closing(window):
+    call = _Call(function, arguments)
+    with checked_workers(client), closing(_SubmittedPartitions(client, call, task)) as window:
         while waiting or window.submitted:
             size = window.size()
             ahead = next_index + max(_AHEAD, 4 * size)
@@ -316,7 +314,6 @@ class _SubmittedPartitions:
         except ScorewiseError:  # the scheduler is lost
             raise
         except Exception as error:  # not of the function: a worker cannot even begin
-            blame_workers(self._client)
             raise ScorewiseError(f"{partition.name!r}: {_text_of(error)}") from error
         if isinstance(result, _Raised):
             if isinstance(result.error, ScorewiseError):
@@ -762,7 +759,6 @@ def _run(partition: Partition, recipe: _Recipe) -> dict[str, Any] | ScorewiseErr
     An error is returned rather than raised, as trying again would not help.
     """
     try:
-        check_own_version(recipe.settings["version"])
         task = _PartitionTask(partition, recipe)
         entry = task.valid_entry()
         if entry is not None:

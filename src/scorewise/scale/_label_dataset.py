@@ -171,9 +171,7 @@ def label_dataset(
     >>> chosen.files
     ('tuesday.parquet', 'tuesday.parquet', 'tuesday.parquet')
     """
-    if not isinstance(dataset, Dataset):
-        reading["storage_options"] = storage_options
-    source = Dataset.of(dataset, **reading)
+    source = Dataset.of(dataset, storage_options=storage_options, **reading)
     validate.choice(component, "component", COMPONENTS)
     preference = Preference.of(method, coldness)
     n = validate.whole(n, "n", at_least=1)

@@ -8,12 +8,7 @@ from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from scorewise.errors import ScorewiseError
-from scorewise.scale._cluster import (
-    blame_scheduler,
-    blame_workers,
-    reaching_scheduler,
-    watching_workers,
-)
+from scorewise.scale._cluster import blame_scheduler, checked_workers, reaching_scheduler
 
 SPLIT_EVERY = 8  # results that are merged at a time
 
@@ -52,7 +47,7 @@ def computed(*tasks: Any) -> tuple[Any, ...]:
     """
     import dask
 
-    with _clear_errors():
+    with clear_errors():
         return tuple(dask.compute(*tasks))
 
 
@@ -60,13 +55,16 @@ def persisted(*tasks: Any) -> tuple[Any, ...]:
     """Return tasks whose results stay on the workers; raises as above."""
     import dask
 
-    with _clear_errors():
+    with clear_errors():
         return tuple(dask.persist(*tasks))
 
 
 @contextmanager
-def _clear_errors() -> Iterator[None]:
-    """Warn if no worker is left, and let errors of a cluster say what to do."""
+def clear_errors() -> Iterator[None]:
+    """Check workers, warn if none is left, and let errors of a cluster say what to do.
+
+    Around several computations it checks workers once, and those that join in between.
+    """
     distributed = sys.modules.get("distributed")
     try:
         client = None if distributed is None else distributed.Client.current()
@@ -76,11 +74,10 @@ def _clear_errors() -> Iterator[None]:
         yield
         return
     try:
-        with reaching_scheduler(), watching_workers(client):
+        with reaching_scheduler(), checked_workers(client):
             yield
     except (ImportError, RuntimeError, distributed.KilledWorker) as error:
         blame_scheduler(client)
-        blame_workers(client)
         if isinstance(error, distributed.KilledWorker):
             raise ScorewiseError(workers_died("these rows", error)) from None
         raise

@@ -72,7 +72,7 @@ from scorewise.scale._measured import (
     root_of_rows,
 )
 from scorewise.scale._ranks import ScoreHistogram
-from scorewise.scale._tree import computed, merge_tree, persisted
+from scorewise.scale._tree import clear_errors, computed, merge_tree, persisted
 
 _SCREENED_ROWS = 20_000  # of a sample, by which orders of measures are compared
 SAMPLE_SIZE = 1_000_000
@@ -107,6 +107,7 @@ class Precision:
         )
 
 
+@clear_errors()
 def evaluate_blocks(
     blocks: RowBlocks,
     blocks_out: RowBlocks | None,
@@ -194,6 +195,7 @@ def evaluate_blocks(
     )
 
 
+@clear_errors()
 def compare_blocks(
     blocks: RowBlocks,
     task_loss: RuleLike,
@@ -214,6 +216,7 @@ def compare_blocks(
     return _selective_comparison(passed, passed.ranking_of_losses(), bootstrap)
 
 
+@clear_errors()
 def compare_ood_blocks(
     blocks_in: RowBlocks,
     blocks_out: RowBlocks,
