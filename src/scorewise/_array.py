@@ -25,7 +25,7 @@ Result = TypeVar("Result")
 
 # Blocks whose temporaries on the array path fit in the caches of two cores: the least and the most.
 _BLOCK_ELEMENTS = 1 << 17, 1 << 18
-_DEVICE_ELEMENTS = 1 << 21
+_DEVICE_ELEMENTS = 1 << 20
 _SMALL_DEVICE_ELEMENTS = 1 << 19  # of tensors whose operations on a GPU take as long as their calls
 _SMALL_ELEMENTS = 1 << 12  # of arrays whose operations take as long as their calls
 _FEW_MEMBERS, _MANY_MEMBERS = 16, 256

@@ -44,7 +44,7 @@ _ELEMENTS = {"float32": ("float", 4), "float16": ("Float16", 2), "bfloat16": ("B
 _WEIGHTS = {1: "SHARED_WEIGHTS", 2: "APART_WEIGHTS"}  # by their number of axes
 _ALIGNMENT = 64  # of members in bytes, beyond which the plan is the same
 _BYTES_OF_CLASS = 20  # of shared memory: a row, its mean and two columns
-_GRADIENT_NEEDS = Needs(values=1, rules=5, columns=2)
+_GRADIENT_NEEDS = Needs(values=1, rules=5, columns=2, registers=128)
 # EU is a difference if it is this part of what is subtracted. Rows of half precision do not sum to
 # 1, on which differences depend and divergences do not.
 _FAR = {"float32": 0.0075, "float16": 0.02, "bfloat16": 4.0}

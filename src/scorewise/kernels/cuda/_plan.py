@@ -11,7 +11,6 @@ from typing import NamedTuple
 _CLASSES_IN_REGISTERS = 16  # of a row, that a lane has at most
 _MOST_CLASS_LANES, _MOST_LANES_OF_CHANGED = 2, 8  # beyond which blocks are faster
 _WARPS = (4, 2)  # of a block, where warps work alone
-_REGISTERS, _OF_THREAD = 1 << 16, 144  # of a processor; of a thread, about as many as it needs
 _WARP_TILE = 8 << 10  # bytes of members that such a warp works on best
 _LARGEST_WARP_TILE = 16 << 10
 
@@ -21,16 +20,22 @@ _MOST_INSTANCES = 32
 _CLASSES_OF_LANE, _CLASSES_IN_OWN_REGISTERS = 64, 32
 _VALUE, _TOTALS = 4, 2  # bytes of a value; numbers of an instance besides three of each rule
 _SHARED, _THREADS = 228 << 10, 1024  # bytes, and threads with 64 registers, of a processor
+_REGISTERS = 1 << 16  # of a processor
 _BANKS = 32  # of shared memory, of 4 bytes each
 
 
 @dataclass(frozen=True)
 class Needs:
-    """What a rule needs of shared memory: numbers of a row, rules, and columns of an instance."""
+    """What a rule needs of shared memory: numbers of a row, rules, and columns of an instance.
+
+    With ``registers`` of a thread, as many warps that work alone run as shared memory allows;
+    without, a thread has as many registers as the compiler likes.
+    """
 
     values: int
     rules: int
     columns: int
+    registers: int | None = None
 
 
 @dataclass(frozen=True)
@@ -96,7 +101,7 @@ def plan_of(
 
     Lanes of large instances that change rows have them in registers meanwhile, so fewer classes.
     """
-    plan = _plan_of_warps(layout, has_own_weights, is_changed)
+    plan = _plan_of_warps(layout, needs, has_own_weights, is_changed)
     if plan is not None and plan.n_bytes <= most_bytes:
         return plan
     return _plan_of_blocks(layout, needs, most_bytes, is_changed)
@@ -106,7 +111,7 @@ def plan_of(
 
 
 def _plan_of_warps(
-    layout: MemoryLayout, has_own_weights: bool, is_changed: bool
+    layout: MemoryLayout, needs: Needs, has_own_weights: bool, is_changed: bool
 ) -> TilePlan | None:
     n, m, k = layout.shape
     class_lanes = 1
@@ -143,9 +148,10 @@ def _plan_of_warps(
     n_bytes = 2 * (tile * layout.n_bytes + has_own_weights * instances * m * _VALUE)
     n_warps = max(_WARPS, key=lambda warps: (warps * _blocks_that_fit(warps * n_bytes), warps))
     n_threads = 32 * n_warps
-    n_blocks = min(_blocks_that_fit(n_warps * n_bytes), _REGISTERS // (_OF_THREAD * n_threads))
-    constants["MOST_THREADS"] = n_threads
-    constants["LEAST_BLOCKS"] = max(n_blocks, 1) if is_changed else 1
+    constants["MOST_THREADS"], constants["LEAST_BLOCKS"] = n_threads, 1
+    if needs.registers is not None:
+        most_blocks = _REGISTERS // (needs.registers * n_threads)
+        constants["LEAST_BLOCKS"] = min(_blocks_that_fit(n_warps * n_bytes), most_blocks)
     return TilePlan(
         n_blocks=-(-n // (instances * n_warps)),
         n_threads=n_threads,
@@ -178,22 +184,33 @@ def _best_reading(layout: MemoryLayout, lanes: int, class_lanes: int) -> _Readin
     member_lanes = lanes // class_lanes
     idle = -(-m // member_lanes) * member_lanes / m
     readings = []
-    for spacing, row_spacing, read in _spacings(layout, lanes):
+    for spacing, row_spacing in _spacings(layout, lanes):
+        read = _read_at_once(layout, spacing, class_lanes)
         conflicts = _wavefronts(layout, lanes, class_lanes, spacing, row_spacing, read) / read
         readings.append(_Reading(idle * (conflicts + 1), lanes, spacing, row_spacing, read))
     return min(readings)
 
 
-def _spacings(layout: MemoryLayout, lanes: int) -> Iterator[tuple[int, int, int]]:
-    """Yield distances of instances and of their rows in shared memory, and how much is read."""
+def _spacings(layout: MemoryLayout, lanes: int) -> Iterator[tuple[int, int]]:
+    """Yield distances of instances and of their rows in shared memory."""
     _, m, k = layout.shape
-    size, step, widest = m * k, 16 // layout.n_bytes, 16 // max(layout.n_bytes, 4)
-    instances = 32 // lanes
+    size, step = m * k, 16 // layout.n_bytes
     if layout.order == "BY_MEMBER":
-        yield k, instances * k, math.gcd(k, widest)
+        yield k, 32 // lanes * k
         return
     for pad in [0, *range(step - size % step, 9 * step, step)]:
-        yield size + pad, k, math.gcd(k, size + pad, widest)
+        yield size + pad, k
+
+
+def _read_at_once(layout: MemoryLayout, spacing: int, class_lanes: int) -> int:
+    """Return how many numbers of a row a lane reads at once, so that it has few idle places."""
+    k = layout.shape[2]
+    aligned = math.gcd(k, spacing, 16 // max(layout.n_bytes, 4))
+
+    def places(read: int) -> int:
+        return -(-k // (read * class_lanes)) * read
+
+    return min((x for x in (4, 2, 1) if aligned % x == 0), key=places)
 
 
 def _wavefronts(

@@ -85,7 +85,7 @@ class BlockGradient : BlockTiles {
             for (int i = 1; i < VECTOR; i++) largest = larger(largest, numbers.at[i]);
             if (is_piece) top.see(largest, 0, first);
         });
-        top.combine<ROW_LANES>();
+        top.combine<WorkRow>();
         int place = top.place;
 #pragma unroll
         for (int i = VECTOR - 1; i >= 0; i--) place = shared.numbers[top.place + i] == top.value ? top.place + i : place;

@@ -35,10 +35,9 @@ struct FirstFour {
     static constexpr bool HAS_SOFTMAX = true;
     static constexpr unsigned TOP_BIT = WITH_TOP ? 4 : 0, COLUMN_BITS = TOP_BIT;
 
-    static INLINE float entropy_of(const Sums &s) { return at_least_zero(fmaf(-LN2, s.negative, total_log_total(s.total - 1))); }
     static INLINE void values_of(const Sums &s, float *values) {
         const float beyond = s.total - 1;
-        values[LOG] = entropy_of(s);
+        values[LOG] = at_least_zero(fmaf(-LN2, s.negative, total_log_total(beyond)));
         values[SQUARES] = s.squares;
         values[NORM] = square_root(s.squares);
         values[TOP] = s.top;
@@ -51,7 +50,7 @@ struct FirstFour {
         return distance(s.total - 1, s.is_bad);
     }
     // As `prepare` and `summarize`, of logits. With z the logits less their largest, e = exp z and S = Σe,
-    // −Σ p log p = log S − Σ e·z/S; that is NaN if a z is −∞.
+    // −Σ p log p = log S − Σ e·z/S.
     template <class Row> static INLINE Off summarize_softmax(Row &row, float *values) {
         const float top = row.top(), shift = -LOG2_E * top;
         Sum total, squares, along;
@@ -59,15 +58,12 @@ struct FirstFour {
             const float z = fmaf(LOG2_E, x, shift), e = exp2_of(z);
             total.at[i] += e;
             if (WITH_SQUARES) squares.at[i] = fmaf(e, e, squares.at[i]);
-            if (WITH_LOG) along.at[i] = fmaf(e, z, along.at[i]);
+            if (WITH_LOG) along.at[i] = fmaf(e, larger(z, -150.f), along.at[i]);  // 0 for z = −∞
             return e;
         });
         const float sum = across_sum<Row::LANES>(total.value()), share = ratio(1, sum);
         row.change([&](float e, int, int) { return rounded_product(e, share); });
-        if (WITH_LOG) {
-            values[LOG] = LN2 * fmaf(-across_sum<Row::LANES>(along.value()), share, log2_of(sum));
-            if (any_of<Row::LANES>(!(values[LOG] < infinite()))) values[LOG] = entropy_of(sums_of(row));
-        }
+        if (WITH_LOG) values[LOG] = LN2 * fmaf(-across_sum<Row::LANES>(along.value()), share, log2_of(sum));
         const float squared = WITH_SQUARES ? across_sum<Row::LANES>(squares.value()) * share * share : 0.f;
         values[SQUARES] = squared;
         values[NORM] = square_root(squared);

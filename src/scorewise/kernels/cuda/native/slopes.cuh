@@ -36,16 +36,18 @@ struct Top {
         other = is_larger ? q : other;
         value = larger(value, p);
     }
-    template <int LANES> INLINE void combine() {
+    // Of the classes of all lanes of a row.
+    template <class Row> INLINE void combine() {
+        if (Row::LANES == 1) return;
+        const float largest = across_max<Row::LANES>(value);
+        int first = value == largest ? place : N_CLASSES;
 #pragma unroll
-        for (int step = 1; step < LANES; step *= 2) {
-            const float of_lane = __shfl_xor_sync(ALL_LANES, value, step), there = __shfl_xor_sync(ALL_LANES, other, step);
-            const int its_place = __shfl_xor_sync(ALL_LANES, place, step);
-            const bool is_first = of_lane > value || (of_lane == value && its_place < place);
-            place = is_first ? its_place : place;
-            other = is_first ? there : other;
-            value = larger(value, of_lane);
+        for (int step = 1; step < Row::LANES; step *= 2) {
+            const int its_first = __shfl_xor_sync(ALL_LANES, first, step);
+            first = its_first < first ? its_first : first;
         }
+        const int lane = threadIdx.x % 32, source = lane - lane % Row::LANES + first / Row::PIECE % Row::LANES;
+        value = largest, place = first, other = __shfl_sync(ALL_LANES, other, source);
     }
 };
 
@@ -63,7 +65,7 @@ template <class Row> INLINE MeanShape mean_shape(const Row &mean) {
     if (HAS_ZERO_ONE) {
         Top top;
         mean.each([&](float q, int k, int) { top.see(q, q, k); });
-        top.combine<Row::LANES>();
+        top.template combine<Row>();
         shape.top = top.place;
     }
     return shape;

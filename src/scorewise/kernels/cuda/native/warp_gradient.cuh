@@ -38,7 +38,7 @@ struct WarpGradient : WarpTiles {
                 top.see(p, q, k);
                 if (HAS_ZERO_ONE && KIND == LOGITS) there = k == shape.top ? p : there;
             });
-            top.combine<CLASS_LANES>();
+            top.combine<OwnRow>();
             if (HAS_ZERO_ONE && KIND == LOGITS) there = across_sum<CLASS_LANES>(there);
             const Slopes slopes(row, mean, top, there, up, shape, w);
             ::differentiate(row, mean, slopes);
