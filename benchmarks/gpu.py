@@ -286,33 +286,32 @@ def gradients(shapes: Sequence[tuple[int, int, int]]) -> Sheet:
 
 
 def small_and_arrays() -> Sheet:
-    """A batch of 64 rows by the kernel and by the array path, and the array path's memory."""
+    """A batch of 64 rows by each path, and the array path's memory."""
     from scorewise.kernels import KERNELS
 
-    cuda = KERNELS.pop("cuda")
+    everything = dict(KERNELS)
+    small = draw("doubtful", 64, 20, 100)
+    rules = {**rules_of(100), "four rules": RULES}
+    columns, memory = [], []
     try:
-        small = draw("doubtful", 64, 20, 100)
-        by_arrays = {
-            name: wall_time(partial(sw.decompose, small, rule), 31)
-            for name, rule in rules_of(100).items()
-        }
-        four_by_arrays = wall_time(partial(sw.decompose, small, RULES), 31)
-        memory = []
+        for missing in ("", "cuda", "host"):
+            KERNELS.pop(missing, None)
+            calls = (partial(sw.decompose, small, rule) for rule in rules.values())
+            columns.append([wall_time(call, 31) for call in calls])
         for shape in SHAPES[:3]:
             probs = draw("doubtful", shape[0] // 2, *shape[1:])
             share = held(partial(sw.decompose, probs, RULES), probs)
             text = judged(f"{share:.0f} %", share <= MEMORY_AT_MOST)
-            memory.append([f"memory of the array path, {name_of(probs.shape)}", "", text])
+            memory.append([f"memory of the array path, {name_of(probs.shape)}", "", "", text])
             del probs
     finally:
-        KERNELS["cuda"] = cuda
+        KERNELS.update(everything)
     rows = []
-    for name, rule in rules_of(100).items():
-        times = [wall_time(partial(sw.decompose, small, rule), 31), by_arrays[name]]
-        rows.append([name, *(judged(f"{t:.2f} ms", t <= SMALL_AT_MOST) for t in times)])
-    four = wall_time(partial(sw.decompose, small, RULES), 31)
-    rows.append(["four rules", f"{four:.2f} ms", f"{four_by_arrays:.2f} ms"])
-    headings = ["64 × 20 × 100, whole calls", "kernel", "array path"]
+    for name, *times in zip(rules, *columns, strict=True):
+        is_judged = name != "four rules"
+        shown = (judged(f"{t:.2f} ms", t <= SMALL_AT_MOST or not is_judged) for t in times)
+        rows.append([name, *shown])
+    headings = ["64 × 20 × 100, whole calls", "CUDA kernel", "copied to the host", "array path"]
     return Sheet("Small batches, and the array path", headings, [*rows, *memory], n_labels=1)
 
 

@@ -290,15 +290,18 @@ def on_cuda(x: Array) -> bool:
     if isinstance(x, np.ndarray):
         return False
     if is_torch(x):
-        torch = sys.modules["torch"]
-        if type(x) not in {torch.Tensor, torch.nn.Parameter}:  # may stand for parts elsewhere
-            return False
-        if x.device.type != "cuda" or is_compiled(x):
-            return False
-        return not x.is_neg() and not _is_differentiated(x)
+        return bool(x.device.type == "cuda") and has_plain_values(x)
     if is_jax(x) and not is_traced(x):
         return [device.platform for device in x.devices()] == ["gpu"]  # all of it on one
     return bool(compat.is_cupy_array(x))
+
+
+def has_plain_values(x: Array) -> bool:
+    """Return whether a torch tensor is just its values, which other code may read."""
+    torch = sys.modules["torch"]
+    if type(x) not in {torch.Tensor, torch.nn.Parameter}:  # may stand for parts elsewhere
+        return False
+    return not is_compiled(x) and not x.is_neg() and not _is_differentiated(x)
 
 
 def is_small_in_host_memory(x: Array) -> bool:

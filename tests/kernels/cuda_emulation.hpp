@@ -134,8 +134,8 @@ static inline unsigned short to_half(float x) {
     std::memcpy(&bits, &half, sizeof bits);
     return bits;
 }
-template <int N, int BEHIND = 0> static inline void copy_in_background(void *to, const void *from) {
-    to = static_cast<char *>(to) + BEHIND, from = static_cast<const char *>(from) + BEHIND;
+template <int N, int OFFSET = 0> static inline void copy_in_background(void *to, const void *from) {
+    to = static_cast<char *>(to) + OFFSET, from = static_cast<const char *>(from) + OFFSET;
     if (uintptr_t(to) % N || uintptr_t(from) % N) {
         std::fprintf(stderr, "a copy of %d bytes is not aligned\n", N);
         std::abort();

@@ -188,6 +188,23 @@ def test_gradients_of_layouts_that_gradients_may_not_have(layout: str, k: int, g
     torch.testing.assert_close(*gradients, rtol=1e-4, atol=1e-5)
 
 
+@needs_compiler
+@pytest.mark.parametrize("from_logits", [False, True])
+@pytest.mark.parametrize("k", [140, 1100])  # rows in registers, and too many classes for that
+def test_gradients_of_large_instances(k: int, from_logits: bool, gpu):
+    values = 2 * np.random.default_rng(0).normal(size=(5, 3, k))
+    array = (values if from_logits else softmax(values)).astype(np.float32)
+    gradients = []
+    for x in (torch.as_tensor(array), torch.as_tensor(array.astype(float))):
+        x.requires_grad_()
+        results = sw.decompose(x, FIRST_FOUR, check=False, from_logits=from_logits)
+        parts = [part.sum() for d in results.values() for part in d]
+        sum(scale * part for scale, part in enumerate(parts, 1)).backward()
+        gradients.append(x.grad.double() - x.grad.double().mean(-1, keepdim=True))
+    assert [constants["WORK"] for constants in gpu if constants["GRADIENT"]] == ["BlockGradient"]
+    torch.testing.assert_close(*gradients, rtol=1e-4, atol=1e-5)
+
+
 def first_four_gradient(values: torch.Tensor) -> torch.Tensor:
     """Return the gradient of the sum of all epistemic parts, without constants of rows."""
     x = values.detach().requires_grad_()
@@ -322,7 +339,7 @@ def test_half_precision(dtype: str, k: int, gpu):
 
 
 @needs_compiler
-@pytest.mark.parametrize("k", [3, 60])
+@pytest.mark.parametrize("k", [3, 60, 140])
 def test_logits_and_masses(k: int, gpu):
     logits = awkward(6, k, seed=1).astype(np.float32)
     logits[0, :, 1] = -np.inf  # a class that is impossible
@@ -335,6 +352,19 @@ def test_logits_and_masses(k: int, gpu):
     wide = masses.astype(float) / masses.astype(float).sum(-1, keepdims=True)
     results = sw.decompose(amid_nan(masses), FIRST_FOUR, normalize=True)
     assert_right(results, exact(wide, FIRST_FOUR), ROUNDING)
+
+
+@needs_compiler
+@pytest.mark.parametrize("k", [9, 140])
+def test_logits_of_any_size(k: int, gpu):
+    logits = np.zeros((5, 4, k), np.float32)
+    logits[:] = np.array([3993904128, 1517800192, -3e9, -1e12, 2.5e38])[:, None, None]
+    expected = exact(np.full((5, 4, k), 1 / k), FIRST_FOUR)
+    for rules in (FIRST_FOUR, ["brier"]):
+        results = sw.decompose(amid_nan(logits), rules, from_logits=True)
+        assert_right(results, expected)
+        for d in results.values():
+            assert (d.epistemic == 0).all()
 
 
 @needs_compiler
@@ -578,17 +608,21 @@ def layouts(draw: st.DrawFn) -> MemoryLayout:
 
 
 needs = st.builds(
-    Needs, values=st.integers(1, 34), rules=st.sampled_from([1, 4]), columns=st.integers(0, 2)
+    Needs,
+    values=st.integers(1, 34),
+    rules=st.sampled_from([1, 4]),
+    columns=st.integers(0, 2),
+    registers=st.sampled_from([None, 128]),
 )
 shared_bytes = st.sampled_from([48 << 10, MOST_SHARED_BYTES, 227 << 10])
 
 
 @settings(max_examples=300)
-@given(layouts(), needs, shared_bytes)
+@given(layouts(), needs, shared_bytes, st.booleans())
 def test_a_plan_covers_all_instances_with_what_a_block_has(
-    layout: MemoryLayout, needs: Needs, most: int
+    layout: MemoryLayout, needs: Needs, most: int, changes_rows: bool
 ):
-    plan = plan_of(layout, needs, most)
+    plan = plan_of(layout, needs, most, changes_rows=changes_rows)
     assert plan is not None
     constants = dict(plan.constants)
     n, m, _ = layout.shape
@@ -604,11 +638,11 @@ def test_a_plan_covers_all_instances_with_what_a_block_has(
 
 
 @settings(max_examples=300)
-@given(layouts(), needs, shared_bytes)
+@given(layouts(), needs, shared_bytes, st.booleans())
 def test_what_is_copied_at_once_is_aligned_in_both_memories(
-    layout: MemoryLayout, needs: Needs, most: int
+    layout: MemoryLayout, needs: Needs, most: int, changes_rows: bool
 ):
-    plan = plan_of(layout, needs, most)
+    plan = plan_of(layout, needs, most, changes_rows=changes_rows)
     assert plan is not None
     constants = dict(plan.constants)
     (n, m, k), (instance, member, of_class) = layout.shape, layout.strides
@@ -622,6 +656,8 @@ def test_what_is_copied_at_once_is_aligned_in_both_memories(
         assert k % together == 0
         assert all(stride % together == 0 for stride in (instance, member))
     assert plan.instances >= n or plan.instances * instance % together == 0
+    if changes_rows and not constants["CLASS_LANES"]:
+        assert plan.row_spacing == k or (plan.row_spacing % together == k % together == 0)
     if not constants["CLASS_LANES"]:
         assert plan.stage * k % together == 0 or plan.stage == m
 

@@ -20,7 +20,7 @@ except ImportError:
     nvrtc = None
 
 pytestmark = pytest.mark.skipif(nvrtc is None, reason="needs cuda-bindings and NVRTC")
-SMALL, LARGE = 6, 40  # classes for which a warp works alone, and for which a block works together
+SMALL, LARGE = 6, 130  # classes for which a warp works alone, and for which a block works together
 
 
 @pytest.fixture
@@ -84,7 +84,7 @@ def test_members_in_stages(constants):
 
 
 @pytest.mark.parametrize("rules", [FIRST_FOUR, ["log"]])
-@pytest.mark.parametrize("k", [SMALL, LARGE])
+@pytest.mark.parametrize("k", [SMALL, 40, LARGE, 1100])
 def test_gradients(k: int, rules: list[str], constants):
     for options in ({}, {"from_logits": True}, {"weights": np.ones(20)}):
         x = draw(k).requires_grad_()

@@ -237,3 +237,49 @@ def test_what_the_kernel_does_not_compute_runs_on_the_gpu_too():
     results = sw.decompose(single, {"brier": "brier", "own": own})
     for a, b in zip(results["own"], results["brier"], strict=True):
         torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("from_logits", [False, True])
+@pytest.mark.parametrize("k", [100, 130, 1000, 1025])
+def test_gradients_of_many_tiles(k: int, from_logits: bool):
+    noise = torch.Generator("cuda").manual_seed(0)
+    values = 2 * torch.randn(10_000, 5, k, device="cuda", generator=noise)
+    values = values if from_logits else values.softmax(-1)
+    gradients = []
+    for dtype in (torch.float32, torch.float64):
+        x = values.to(dtype, copy=True).requires_grad_()
+        results = sw.decompose(x, FIRST_FOUR, check=False, from_logits=from_logits)
+        parts = [part.sum() for d in results.values() for part in d]
+        (gradient,) = torch.autograd.grad(sum(i * x for i, x in enumerate(parts, 1)), x)
+        gradients.append(gradient.double() - gradient.double().mean(-1, keepdim=True))
+    torch.testing.assert_close(*gradients, rtol=1e-4, atol=2e-5)
+
+
+@pytest.mark.parametrize("k", [100, 130, 1000, 1025])
+def test_logits_of_many_tiles(k: int):
+    noise = torch.Generator("cuda").manual_seed(0)
+    logits = 2 * torch.randn(10_000, 5, k, device="cuda", generator=noise)
+    logits[::3] = logits[::3, :1]  # members that agree
+    results = decompose(logits, FIRST_FOUR, from_logits=True)
+    right = sw.decompose(logits.double(), FIRST_FOUR, from_logits=True, check=False)
+    expected = {name: [part.cpu().numpy() for part in d] for name, d in right.items()}
+    assert_right(results, expected, ROUNDING)
+    for d in results.values():
+        assert (d.epistemic[::3] == 0).all()
+
+
+def test_a_small_batch_that_the_kernel_does_not_take_is_copied_to_host_memory():
+    probs = softmax(awkward(20, 10, n_each=10))
+    x = torch.tensor(probs, device="cuda")
+    rules = all_rules(10)
+    assert sw.explain_kernel(x, rules).path == "host"
+    expected = sw.decompose(probs, rules)
+    for name, d in sw.decompose(x, rules).items():
+        for a, b in zip(d, expected[name], strict=True):
+            assert (a.device, a.dtype) == (x.device, x.dtype)
+            np.testing.assert_allclose(a.cpu(), b, 1e-12, 1e-15, err_msg=name)
+    x[7, 2, 3] = float("nan")
+    with pytest.raises(sw.InvalidInput) as error:
+        sw.decompose(x, "log")
+    assert error.value.index == (7, 2, 3)
+    assert sw.explain_kernel(x, rules, check=False).path == "array"

@@ -47,7 +47,7 @@ from scorewise.rules.structures import (
     TwoClass,
 )
 
-_NOT_COMPILED = Usability(
+NOT_COMPILED = Usability(
     False,
     "it was not compiled when scorewise was installed; install a wheel, or a C++ compiler (g++ or "
     "clang) and Python's headers, and then scorewise again (make extension in an editable clone)",
@@ -69,10 +69,15 @@ _MANY_PIECES = 1000  # passed to the threads at a time
 _SLAB = 1 << 22  # numbers that are widened from half precision at a time
 
 
+def is_compiled() -> bool:
+    """Return whether the extension is there."""
+    return _native is not None
+
+
 def is_usable(raw: RawPredictions, weights: Any) -> Usability:
     """Return whether the kernel was compiled, and the arrays are in host memory."""
     if _native is None:
-        return _NOT_COMPILED
+        return NOT_COMPILED
     if not in_host_memory(raw.values):
         return _ELSEWHERE
     if weights is not None and is_array(weights) and not in_host_memory(weights):

@@ -266,8 +266,8 @@ def _grid_of(
 ) -> _Grid:
     element, n_bytes = _ELEMENTS[dtype]
     layout = MemoryLayout(shape, strides, address // n_bytes, n_bytes)
-    is_changed = kind != "PROBABILITIES" or work == "Gradient"
-    plan = plan_of(layout, needs, most_shared_bytes, weights == "APART_WEIGHTS", is_changed)
+    changes_rows = kind != "PROBABILITIES" or work == "Gradient"
+    plan = plan_of(layout, needs, most_shared_bytes, weights == "APART_WEIGHTS", changes_rows)
     assert plan is not None  # as is_usable says
     is_coarse = kind == "PROBABILITIES" and dtype != "float32"
     all_constants = (

@@ -9,7 +9,8 @@ from functools import lru_cache
 from typing import NamedTuple
 
 _CLASSES_IN_REGISTERS = 16  # of a row, that a lane has at most
-_MOST_CLASS_LANES, _MOST_LANES_OF_CHANGED = 2, 8  # beyond which blocks are faster
+_MOST_CLASS_LANES = 2  # beyond which blocks are faster
+_MOST_LANES_OF_CHANGED = 8  # the same for rows that change
 _WARPS = (4, 2)  # of a block, where warps work alone
 _WARP_TILE = 8 << 10  # bytes of members that such a warp works on best
 _LARGEST_WARP_TILE = 16 << 10
@@ -17,7 +18,8 @@ _LARGEST_WARP_TILE = 16 << 10
 _TILE = 32 << 10  # bytes of members that a block works on best
 _MOST_WARPS = 16
 _MOST_INSTANCES = 32
-_CLASSES_OF_LANE, _CLASSES_IN_OWN_REGISTERS = 64, 32
+_CLASSES_OF_LANE = 64  # of a row in shared memory
+_CLASSES_IN_OWN_REGISTERS = 32  # of a row that changes, as in native/block_tiles.cuh
 _VALUE, _TOTALS = 4, 2  # bytes of a value; numbers of an instance besides three of each rule
 _SHARED, _THREADS = 228 << 10, 1024  # bytes, and threads with 64 registers, of a processor
 _REGISTERS = 1 << 16  # of a processor
@@ -95,29 +97,29 @@ def plan_of(
     needs: Needs,
     most_bytes: int,
     has_own_weights: bool = False,
-    is_changed: bool = False,
+    changes_rows: bool = False,
 ) -> TilePlan | None:
     """Return the plan of a launch; None if a member has too many classes for shared memory.
 
-    Lanes of large instances that change rows have them in registers meanwhile, so fewer classes.
+    Lanes that change rows, as from logits to probabilities, have them in registers meanwhile.
     """
-    plan = _plan_of_warps(layout, needs, has_own_weights, is_changed)
+    plan = _plan_of_warps(layout, needs, has_own_weights, changes_rows)
     if plan is not None and plan.n_bytes <= most_bytes:
         return plan
-    return _plan_of_blocks(layout, needs, most_bytes, is_changed)
+    return _plan_of_blocks(layout, needs, most_bytes, changes_rows)
 
 
 # -- small instances: a warp has a tile, of which a lane has some classes of some members ----------
 
 
 def _plan_of_warps(
-    layout: MemoryLayout, needs: Needs, has_own_weights: bool, is_changed: bool
+    layout: MemoryLayout, needs: Needs, has_own_weights: bool, changes_rows: bool
 ) -> TilePlan | None:
     n, m, k = layout.shape
     class_lanes = 1
     while k > _CLASSES_IN_REGISTERS * class_lanes:
         class_lanes *= 2
-    most_lanes = _MOST_LANES_OF_CHANGED if is_changed else _MOST_CLASS_LANES
+    most_lanes = _MOST_LANES_OF_CHANGED if changes_rows else _MOST_CLASS_LANES
     if class_lanes > most_lanes or m * k * layout.n_bytes > _LARGEST_WARP_TILE:
         return None
     lanes = class_lanes
@@ -234,12 +236,12 @@ def _wavefronts(
 
 
 def _plan_of_blocks(
-    layout: MemoryLayout, needs: Needs, most_bytes: int, is_changed: bool
+    layout: MemoryLayout, needs: Needs, most_bytes: int, changes_rows: bool
 ) -> TilePlan | None:
     n, m, k = layout.shape
-    lanes = _row_lanes(k, _CLASSES_IN_OWN_REGISTERS if is_changed else _CLASSES_OF_LANE)
+    lanes = _row_lanes(k, _CLASSES_IN_OWN_REGISTERS if changes_rows else _CLASSES_OF_LANE)
     rows_per_warp = 32 // lanes
-    row_spacing = _row_spacing(k, lanes) if is_changed else k
+    row_spacing = _row_spacing(k, lanes) if changes_rows else k
 
     def n_bytes(instances: int, stage: int) -> int:
         rows = _rounded(instances * stage, rows_per_warp)

@@ -97,7 +97,7 @@ def derivatives_of_components(
 ) -> dict[int, Any]:
     """Return the derivatives with respect to components, by the number of each in native/.
 
-    Those that are 0 are not there. A rule may be in the list twice.
+    Components without a derivative (None) are left out. A rule may be in the list twice.
     """
     by_component: dict[int, Any] = {}
     for i, derivative in enumerate(upstream):

@@ -146,8 +146,12 @@ class BlockComponents : BlockTiles {
                 read(start);
                 each_row([&](SharedRow<ROW_LANES> row, int r, bool) {
                     float values[Rule::N_VALUES];
-                    summarize_shared<Rule>(row, values);
-                    put(values, r, row.lane == 0);
+                    if constexpr (Rule::N_COLUMNS > 0) {  // which need the summaries again
+                        summarize_shared<Rule>(row, values);
+                        put(values, r, row.lane == 0);
+                    } else if (KIND != PROBABILITIES) {
+                        summarize_shared<NoRule>(row, values);
+                    }
                 });
                 __syncthreads();
             }
@@ -179,19 +183,21 @@ class BlockComponents : BlockTiles {
         const int n_members = n_members_from(start);
         each_column([&](int b, int k) {
             if ((totals_[b].doubtful & Rule::COLUMN_BITS) == 0) return;
-            float sums[VECTOR][Rule::N_COLUMNS + 1] = {};
-            for (int m = 0; m < n_members; m++) {
-                const Vector p = numbers_at(b, m, k);
-                const float w = weight(b, start + m);
-                const Values values = values_[b * job_.stage + m];
+            each_run(n_members, [&](int first, int end) {
+                float sums[VECTOR][Rule::N_COLUMNS + 1] = {};
+                for (int m = first; m < end; m++) {
+                    const Vector p = numbers_at(b, m, k);
+                    const float w = weight(b, start + m);
+                    const Values values = values_[b * job_.stage + m];
 #pragma unroll
-                for (int i = 0; i < VECTOR; i++) Rule::add_column(values.at, p.at[i], w, sums[i]);
-            }
-            for (int j = 0; j < Rule::N_COLUMNS; j++) {
-                float *column = columns_[j] + b * N_CLASSES + k;
+                    for (int i = 0; i < VECTOR; i++) Rule::add_column(values.at, p.at[i], w, sums[i]);
+                }
+                for (int j = 0; j < Rule::N_COLUMNS; j++) {
+                    float *column = columns_[j] + b * N_CLASSES + k;
 #pragma unroll
-                for (int i = 0; i < VECTOR; i++) column[i] = start > 0 ? column[i] + sums[i][j] : sums[i][j];
-            }
+                    for (int i = 0; i < VECTOR; i++) column[i] = start + first > 0 ? column[i] + sums[i][j] : sums[i][j];
+                }
+            });
         });
     }
 

@@ -71,9 +71,7 @@ class BlockGradient : BlockTiles {
         __syncwarp();
         if (!is_row || shared.lane != 0) return;
         gradient[top.place * of_class] = Element(slopes.in_top);
-        if (slopes.in_top_of_mean == 0) return;
-        const int k = start + shape.top;
-        gradient[shape.top * of_class] = Element(slopes.gradient(there, mean_[k], inverses_[k], logs_[k]) + slopes.in_top_of_mean);
+        if (slopes.in_top_of_mean != 0) gradient[shape.top * of_class] = Element(slopes.gradient_in_top_of_mean(there, shape));
     }
 
     // The top class of a row: first the piece that has it, then the class in this piece.

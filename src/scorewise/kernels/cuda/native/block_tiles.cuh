@@ -11,8 +11,9 @@ constexpr int N_VECTORS = N_CLASSES / VECTOR;
 using Vector = Piece<VECTOR>;
 
 // Lanes that change a row have it in registers meanwhile, if it fits.
+constexpr int MOST_OWN_CLASSES = 32;  // of a lane, as in _plan.py
 using OwnRow = RegisterRow<ROW_LANES, VECTOR>;
-constexpr bool IS_CHANGED = KIND != PROBABILITIES || GRADIENT, HAS_OWN_ROWS = IS_CHANGED && OwnRow::STEPS * VECTOR <= 32;
+constexpr bool IS_CHANGED = KIND != PROBABILITIES || GRADIENT, HAS_OWN_ROWS = IS_CHANGED && OwnRow::STEPS * VECTOR <= MOST_OWN_CLASSES;
 template <bool, class A, class B> struct Either {
     using Type = A;
 };
@@ -66,7 +67,7 @@ class BlockTiles {
         if (!HAS_STAGES && first_ + step_ < job_.n_instances) copy_members(first_ + step_, 0);
         end_copies();
     }
-    // The same for the row r and others that a warp works on together.
+    // Start copying the rows from r on that a warp works on together.
     INLINE void refill_group(int r) const {
         const long long next = first_ + step_;
         if (HAS_STAGES || next >= job_.n_instances) return;
@@ -92,7 +93,7 @@ class BlockTiles {
         const int n_rows = n_instances_from(first) * n_members_from(start);
         for (int r = warp_ * ROWS_PER_WARP; r < n_rows; r += n_warps_ * ROWS_PER_WARP) copy_group(first, start, r, n_rows);
     }
-    // Of those, the row r and others that a warp works on together.
+    // Start copying those rows from r on that a warp works on together.
     INLINE void copy_group(long long first, int start, int r, int n_rows) const {
         const Element *from = static_cast<const Element *>(job_.members) + first * job_.strides.instance + start * job_.strides.member;
         const int count = n_rows - r < ROWS_PER_WARP ? n_rows - r : ROWS_PER_WARP;

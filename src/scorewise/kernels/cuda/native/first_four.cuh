@@ -52,10 +52,10 @@ struct FirstFour {
     // As `prepare` and `summarize`, of logits. With z the logits less their largest, e = exp z and S = Σe,
     // −Σ p log p = log S − Σ e·z/S.
     template <class Row> static INLINE Off summarize_softmax(Row &row, float *values) {
-        const float top = row.top(), shift = -LOG2_E * top;
+        const float top = row.top();
         Sum total, squares, along;
         row.change([&](float x, int, int i) {
-            const float z = fmaf(LOG2_E, x, shift), e = exp2_of(z);
+            const float z = LOG2_E * (x - top), e = exp2_of(z);
             total.at[i] += e;
             if (WITH_SQUARES) squares.at[i] = fmaf(e, e, squares.at[i]);
             if (WITH_LOG) along.at[i] = fmaf(e, larger(z, -150.f), along.at[i]);  // 0 for z = −∞
@@ -67,7 +67,7 @@ struct FirstFour {
         const float squared = WITH_SQUARES ? across_sum<Row::LANES>(squares.value()) * share * share : 0.f;
         values[SQUARES] = squared;
         values[NORM] = square_root(squared);
-        values[TOP] = rounded_product(exp2_of(fmaf(LOG2_E, top, shift)), share);
+        values[TOP] = share;  // e is 1 there
         return sum < infinite() ? 0u : ~0u;
     }
     static INLINE bool are_bad(const float *averages) { return WITH_LOG && !(averages[LOG] < infinite()); }

@@ -54,7 +54,7 @@ INLINE float square_root(float x) {
 #endif
 }
 
-// a·b, rounded: the compiler would compute a·b − c with one rounding, and the product that is stored would differ.
+// a·b, rounded, so that a row that is summed is the row that is stored: the compiler may compute a·b − c with one rounding.
 INLINE float rounded_product(float a, float b) {
 #ifdef SCOREWISE_EMULATED
     return a * b;

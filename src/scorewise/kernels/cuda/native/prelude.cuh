@@ -5,15 +5,15 @@
 
 #define SHARED_MEMORY(name) extern __shared__ __align__(16) char name[]
 
-// Start copying N bytes, 4, 8 or 16, from global to shared memory, some bytes behind both addresses.
-template <int N, int BEHIND = 0> __device__ __forceinline__ void copy_in_background(void *to, const void *from) {
+// Start copying N bytes, 4, 8 or 16, from global to shared memory, both some bytes further on.
+template <int N, int OFFSET = 0> __device__ __forceinline__ void copy_in_background(void *to, const void *from) {
 #if __CUDA_ARCH__ >= 800
     const unsigned place = unsigned(__cvta_generic_to_shared(to));
     if constexpr (N == 16)
-        asm volatile("cp.async.cg.shared.global [%0 + %2], [%1 + %2], 16;" ::"r"(place), "l"(from), "n"(BEHIND) : "memory");
-    else asm volatile("cp.async.ca.shared.global [%0 + %3], [%1 + %3], %2;" ::"r"(place), "l"(from), "n"(N), "n"(BEHIND) : "memory");
+        asm volatile("cp.async.cg.shared.global [%0 + %2], [%1 + %2], 16;" ::"r"(place), "l"(from), "n"(OFFSET) : "memory");
+    else asm volatile("cp.async.ca.shared.global [%0 + %3], [%1 + %3], %2;" ::"r"(place), "l"(from), "n"(N), "n"(OFFSET) : "memory");
 #else
-    for (int i = BEHIND / 4; i < (BEHIND + N) / 4; i++) static_cast<int *>(to)[i] = static_cast<const int *>(from)[i];
+    for (int i = OFFSET / 4; i < (OFFSET + N) / 4; i++) static_cast<int *>(to)[i] = static_cast<const int *>(from)[i];
 #endif
 }
 // End a group of copies; wait for all groups of this thread but the last ones.

@@ -1,4 +1,4 @@
-// Rows: predictions, each in shared memory for some lanes of a warp, or in the registers of one lane.
+// Rows: predictions, each for some lanes of a warp, in shared memory or in their registers.
 #pragma once
 
 #include "functions.cuh"
@@ -214,30 +214,28 @@ INLINE Off distance(float beyond) { return __float_as_uint(fabsf(beyond)); }
 INLINE Off distance(float beyond, bool is_bad) { return is_bad ? ~0u : distance(beyond); }
 INLINE Off further(Off a, Off b) { return a > b ? a : b; }
 
-// The sum of a prediction, its largest number, and whether one is negative.
+// The sum of a prediction, and whether one of its numbers is negative.
 struct Shape {
-    float total, top;
+    float total;
     bool is_bad;
 };
 template <class Row> INLINE Shape shape_of(const Row &p) {
     Sum total;
-    float top = 0, least = 0;
+    float least = 0;
     p.each([&](float x, int, int i) {
         total.at[i] += x;
-        top = larger(top, x);
         least = smaller(least, x);
     });
-    const float sum = across_sum<Row::LANES>(total.value());
-    return {sum, across_max<Row::LANES>(top), across_min<Row::LANES>(least) < 0};
+    return {across_sum<Row::LANES>(total.value()), across_min<Row::LANES>(least) < 0};
 }
 
 // Make a row sum to 1 that need not; false if it cannot.
 template <class Row> INLINE bool prepare(Row &row) {
     if (KIND == LOGITS) {
-        const float shift = -LOG2_E * row.top();  // rounding it changes all classes by one factor
+        const float top = row.top();
         Sum sum;
         row.change([&](float x, int, int i) {
-            const float e = exp2_of(fmaf(LOG2_E, x, shift));
+            const float e = exp2_of(LOG2_E * (x - top));
             sum.at[i] += e;
             return e;
         });
@@ -253,6 +251,16 @@ template <class Row> INLINE bool prepare(Row &row) {
     }
     return true;
 }
+
+// Of which only the rows themselves are needed.
+struct NoRule {
+    static constexpr bool HAS_SOFTMAX = false;
+    enum { NOTHING, N_VALUES };
+    template <class Row> static INLINE Off summarize(const Job &, const Row &, float *values) {
+        values[NOTHING] = 0;
+        return 0;
+    }
+};
 
 // Prepare a row and summarize it for a rule; how far it is from a prediction.
 template <class Rule, class Row> INLINE Off summarize_prepared(const Job &job, Row &row, float *values) {

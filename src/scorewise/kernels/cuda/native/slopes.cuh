@@ -54,10 +54,11 @@ struct Top {
 // What gradients need of the mean.
 struct MeanShape {
     float norm, inverse_norm;
-    int top;
+    int top;  // class
+    float largest;
 };
 template <class Row> INLINE MeanShape mean_shape(const Row &mean) {
-    MeanShape shape{1, 1, 0};
+    MeanShape shape{1, 1, 0, 0};
     if (NEEDS_NORM) {
         shape.norm = square_root(mean.sum_with(mean, [](float q, float, int) { return q * q; }));
         shape.inverse_norm = ratio(1, shape.norm);
@@ -66,7 +67,7 @@ template <class Row> INLINE MeanShape mean_shape(const Row &mean) {
         Top top;
         mean.each([&](float q, int k, int) { top.see(q, q, k); });
         top.template combine<Row>();
-        shape.top = top.place;
+        shape.top = top.place, shape.largest = top.value;
     }
     return shape;
 }
@@ -88,8 +89,8 @@ template <class Row> struct MeanRows {
 // p·(v − Σ p·v).
 struct Slopes {
     float of_d = 0, of_q = 0, of_p = 0, of_log_q = 0, of_log_p = 0, of_ratio = 0;
-    float base;            // what is subtracted in all classes: what all but zero-one make in the top class, and
-    float average = 0;     // behind a softmax, the mean slope; else also zero-one's part in the top class
+    float base;            // subtracted in all classes: the slope in the top class, without a softmax with zero-one's part
+    float average = 0;     // behind a softmax, the mean slope
     float in_top;          // the gradient in the top class
     float in_top_of_mean;  // what zero-one adds in the top class of the mean, if it is another; else 0
 
@@ -154,6 +155,12 @@ struct Slopes {
         return slope;
     }
 
+    // That in the top class of the mean, if it is another than the row's.
+    INLINE float gradient_in_top_of_mean(float there, const MeanShape &mean) const {
+        const float q = mean.largest;
+        return gradient(there, q, inverse_of(q), log_2_of(q)) + in_top_of_mean;
+    }
+
     // The gradient with respect to a number that the row had before `prepare`, but for what zero-one adds in two classes.
     INLINE float gradient(float p, float q, float inverse_q, float log_q) const {
         const float slope = at(p, q, inverse_q, log_q) - base;
@@ -167,13 +174,3 @@ template <class Row, class MeanRow> INLINE void differentiate(Row &row, const Me
         return slopes.gradient(p, q, inverse_q, log_q);
     });
 }
-
-// What only a mean is needed of.
-struct NoRule {
-    static constexpr bool HAS_SOFTMAX = false;
-    enum { NOTHING, N_VALUES };
-    template <class Row> static INLINE Off summarize(const Job &, const Row &, float *values) {
-        values[NOTHING] = 0;
-        return 0;
-    }
-};

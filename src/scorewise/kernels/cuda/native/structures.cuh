@@ -256,7 +256,7 @@ template <int N_ACTIONS> struct Costs : WithoutTop {
     template <class T, class Row, class See> static INLINE void add_costs(const T *costs, const Row &row, T *sums, See see) {
 #pragma unroll
         for (int a = 0; a < STRIDE; a++) sums[a] = 0;
-#if CLASS_LANES  // lanes have the same classes, and read the costs of one class after the other
+#if CLASS_LANES  // many lanes have the same class, and read its costs for all actions together
         row.each([&](float p, int k, int i) {
             see(p, i);
             asm volatile("" ::: "memory");  // or the compiler would read those of all classes first, and spill
@@ -265,7 +265,7 @@ template <int N_ACTIONS> struct Costs : WithoutTop {
 #pragma unroll
             for (int j = 0; j < STRIDE; j++) sums[j] = fma(T(p), own[j / AT_ONCE].at[j % AT_ONCE], sums[j]);
         });
-#else  // neighbours have neighbouring classes, and read their costs together, of one action after the other
+#else  // neighbours have neighbouring classes, and read the costs of these together, of one action after the other
         row.pieces(row, [&](const auto &own, const auto &, int first, int, bool is_piece) {
             if (!is_piece) return;
             asm volatile("" ::: "memory");
@@ -281,7 +281,7 @@ template <int N_ACTIONS> struct Costs : WithoutTop {
         });
 #endif
 #pragma unroll
-        for (int a = 0; a < STRIDE; a++) sums[a] = across_sum<Row::LANES>(sums[a]);
+        for (int a = 0; a < N_ACTIONS; a++) sums[a] = across_sum<Row::LANES>(sums[a]);
     }
     static INLINE float least_regret(const float *averages) {
         float least = averages[REGRETS];

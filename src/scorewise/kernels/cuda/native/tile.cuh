@@ -14,15 +14,15 @@ template <int N> struct Count {
     static constexpr int VALUE = N;
 };
 
-// Copy N numbers, some numbers behind both addresses, in the background if they need no conversion.
-template <int N = COPY, int BEHIND = 0, class To> INLINE void copy(To *to, const Element *from) {
+// Copy N numbers, both some numbers further on, in the background if they need no conversion.
+template <int N = COPY, int OFFSET = 0, class To> INLINE void copy(To *to, const Element *from) {
     constexpr int SIZE = N * int(sizeof(Element));
     if constexpr (sizeof(To) == sizeof(Element) && SIZE >= 4) {
-        copy_in_background<SIZE, BEHIND * int(sizeof(Element))>(to, from);
+        copy_in_background<SIZE, OFFSET * int(sizeof(Element))>(to, from);
     } else {
-        const Some<N, Element> some = *reinterpret_cast<const Some<N, Element> *>(from + BEHIND);
+        const Some<N, Element> some = *reinterpret_cast<const Some<N, Element> *>(from + OFFSET);
 #pragma unroll
-        for (int i = 0; i < N; i++) to[BEHIND + i] = To(some.at[i]);
+        for (int i = 0; i < N; i++) to[OFFSET + i] = To(some.at[i]);
     }
 }
 

@@ -33,7 +33,7 @@ struct WarpGradient : WarpTiles {
             read(row, members, m);
             prepare(row);
             Top top;
-            float there = 0;
+            float there = HAS_ZERO_ONE && KIND != LOGITS ? float(members[m * job.row_spacing + shape.top]) : 0.f;
             row.each_with(mean.numbers, [&](float p, float q, int k, int) {
                 top.see(p, q, k);
                 if (HAS_ZERO_ONE && KIND == LOGITS) there = k == shape.top ? p : there;
@@ -47,9 +47,9 @@ struct WarpGradient : WarpTiles {
             if (!HAS_ZERO_ONE) return;
             if (CLASS_LANES > 1) __syncwarp();
             if (is_wanted && lane % CLASS_LANES == 0) {
-                Element *gradient = members + m * job.row_spacing, &at_mean = gradient[shape.top];
+                Element *gradient = members + m * job.row_spacing;
                 gradient[top.place] = Element(slopes.in_top);
-                if (slopes.in_top_of_mean != 0) at_mean = Element(float(at_mean) + slopes.in_top_of_mean);
+                if (slopes.in_top_of_mean != 0) gradient[shape.top] = Element(slopes.gradient_in_top_of_mean(there, shape));
             }
         });
         __syncwarp();

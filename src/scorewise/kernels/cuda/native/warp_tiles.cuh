@@ -51,7 +51,7 @@ struct WarpTiles {
     // Whether the members of a tile follow each other, both in global and in shared memory.
     INLINE bool is_run() const { return ORDER == BY_INSTANCE && job.spacing == job.n_members * N_CLASSES; }
 
-    // If not, call `use` with pieces of the members of n instances: how many numbers, where they are in the tile, and where
+    // Where they do not, call `use` with pieces of the members of n instances: how many numbers, where they are in the tile, and where
     // in global memory, from the first instance on.
     template <class Use> INLINE void each_piece(int n, const Strides &strides, Use use) const {
         if (ORDER == BY_INSTANCE) {
