@@ -612,7 +612,7 @@ needs = st.builds(
     values=st.integers(1, 34),
     rules=st.sampled_from([1, 4]),
     columns=st.integers(0, 2),
-    registers=st.sampled_from([None, 128]),
+    registers=st.sampled_from([128, 168]),
 )
 shared_bytes = st.sampled_from([48 << 10, MOST_SHARED_BYTES, 227 << 10])
 

@@ -48,6 +48,7 @@ _GRADIENT_NEEDS = Needs(values=1, rules=5, columns=2, registers=128)
 # EU is a difference if it is this part of what is subtracted. Rows of half precision do not sum to
 # 1, on which differences depend and divergences do not.
 _FAR = {"float32": 0.0075, "float16": 0.02, "bfloat16": 4.0}
+_FAR_OF_TWO = 0.003  # float32, for two classes, whose sums have fewer rounding errors
 
 _failures: list[str] = []  # why the kernel cannot run, once that was seen
 
@@ -280,12 +281,13 @@ def _grid_of(
         ("IS_COARSE", int(is_coarse)),
         *constants,
     )
-    n, n_members, _ = shape
+    n, n_members, n_classes = shape
     instance, member, _ = strides
+    far = _FAR[dtype] if is_coarse else _FAR_OF_TWO if n_classes == 2 else _FAR["float32"]
     job = _launch.Job(
         strides=_launch.Strides(*strides),
         n_instances=n,
-        far=_FAR[dtype if is_coarse else "float32"] * max(1.0, math.sqrt(n_members / 32)),
+        far=far * max(1.0, math.sqrt(n_members / 32)),
         share=1 / n_members,
         n_members=n_members,
         instances=plan.instances,

@@ -30,14 +30,14 @@ _BANKS = 32  # of shared memory, of 4 bytes each
 class Needs:
     """What a rule needs of shared memory: numbers of a row, rules, and columns of an instance.
 
-    With ``registers`` of a thread, as many warps that work alone run as shared memory allows;
-    without, a thread has as many registers as the compiler likes.
+    As many warps that work alone run as shared memory allows, if threads have at least so many
+    registers.
     """
 
     values: int
     rules: int
     columns: int
-    registers: int | None = None
+    registers: int = 168
 
 
 @dataclass(frozen=True)
@@ -150,10 +150,9 @@ def _plan_of_warps(
     n_bytes = 2 * (tile * layout.n_bytes + has_own_weights * instances * m * _VALUE)
     n_warps = max(_WARPS, key=lambda warps: (warps * _blocks_that_fit(warps * n_bytes), warps))
     n_threads = 32 * n_warps
-    constants["MOST_THREADS"], constants["LEAST_BLOCKS"] = n_threads, 1
-    if needs.registers is not None:
-        most_blocks = _REGISTERS // (needs.registers * n_threads)
-        constants["LEAST_BLOCKS"] = min(_blocks_that_fit(n_warps * n_bytes), most_blocks)
+    most_blocks = _REGISTERS // (needs.registers * n_threads)
+    constants["MOST_THREADS"] = n_threads
+    constants["LEAST_BLOCKS"] = min(_blocks_that_fit(n_warps * n_bytes), most_blocks)
     return TilePlan(
         n_blocks=-(-n // (instances * n_warps)),
         n_threads=n_threads,
