@@ -10,9 +10,11 @@ import threading
 from collections.abc import Iterator
 from typing import Any
 
-# Threads of OpenMP that wait for work sleep: while they spin, other workers of pytest wait too.
-# OpenMP reads this when scikit-learn or torch is loaded, here and in child processes.
+# Threads of OpenMP and OpenBLAS that wait for work sleep: while they spin, other workers of pytest
+# wait too. The libraries read this when they are loaded, here and in child processes; OpenBLAS
+# spins for 2 to this power of clock cycles, 4 being the least.
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+os.environ.setdefault("OPENBLAS_THREAD_TIMEOUT", "4")
 
 import hypothesis
 import numpy as np

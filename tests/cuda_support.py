@@ -51,6 +51,25 @@ def sources() -> str:
 
 
 @cache
+def precompiled(where: Path) -> Path:
+    """Return the header of the emulation in a folder, compiled beside it, where g++ looks first.
+
+    Other compilers read the header itself.
+    """
+    header = where / "cuda_emulation.hpp"
+    compiled = Path(f"{header}.gch")
+    if not compiled.exists():
+        copy, unfinished = (where / f"emulation-{os.getpid()}{end}" for end in (".hpp", ".gch"))
+        shutil.copyfile(HERE / header.name, copy)
+        copy.replace(header)
+        assert COMPILER is not None
+        options = [*OPTIONS, "-x", "c++-header"]
+        subprocess.run([COMPILER, *options, header, "-o", unfinished], check=True)
+        unfinished.replace(compiled)
+    return header
+
+
+@cache
 def emulated(constants: tuple[tuple[str, Any], ...], where: Path) -> Any:
     """Return a function that runs the kernel compiled for these constants, into a folder.
 
@@ -58,7 +77,7 @@ def emulated(constants: tuple[tuple[str, Any], ...], where: Path) -> Any:
     complete.
     """
     text = f"""
-#include "{HERE}/cuda_emulation.hpp"
+#include "{precompiled(where)}"
 {_launch.definitions(constants)}
 #include "{NATIVE}/decompose.cu"
 #include "{HERE}/cuda_emulation_end.hpp"

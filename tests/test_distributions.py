@@ -52,7 +52,8 @@ def mean_over_beta(f, alpha) -> mp.mpf:
     """E f(θ₁, θ₂) for two classes, by the trapezoid rule in a doubly exponential variable."""
     a, b = (mp.mpf(x) for x in alpha)
     scale = min(mp.mpf(1), mp.sqrt(1 / a + 1 / b))
-    step = mp.mpf(1) / (150 if min(alpha) < 1e-3 else 32)
+    # fine where one class dominates: poles at log odds of ±iπ are then near the real axis
+    step = mp.mpf(1) / (150 if min(alpha) < 1e-3 and a != b else 32)
     reach = int((mp.asinh(90 / (scale * min(a, b, 1))) + 1) / step)
     log_beta = mp.loggamma(a) + mp.loggamma(b) - mp.loggamma(a + b)
     total = mp.mpf(0)

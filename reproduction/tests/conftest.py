@@ -9,6 +9,10 @@ import threading
 from collections.abc import Iterator
 from typing import Any
 
+# Threads that wait for work sleep, as in the library's own tests.
+os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+os.environ.setdefault("OPENBLAS_THREAD_TIMEOUT", "4")
+
 import pytest
 
 # In the background of a shell Ctrl-C is ignored, also by child processes; some tests are about it.
