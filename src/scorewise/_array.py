@@ -301,7 +301,7 @@ def has_plain_values(x: Array) -> bool:
     torch = sys.modules["torch"]
     if type(x) not in {torch.Tensor, torch.nn.Parameter}:  # may stand for parts elsewhere
         return False
-    return not is_compiled(x) and not x.is_neg() and not _is_differentiated(x)
+    return not (x.is_meta or is_compiled(x) or x.is_neg() or _is_differentiated(x))
 
 
 def is_small_in_host_memory(x: Array) -> bool:
