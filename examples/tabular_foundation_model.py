@@ -40,9 +40,9 @@ def train(network, n_steps):
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, 2e-3, n_steps)
     for _ in range(n_steps):
         X, y = made_up_tables()
-        known, asked = y.split(N_ROWS // 2, dim=1)
-        logits = network(X, known.float())[..., :N_CLASSES]
-        loss = torch.nn.functional.cross_entropy(logits.flatten(0, 1), asked.flatten())
+        y_known, y_new = y.split(N_ROWS // 2, dim=1)
+        logits = network(X, y_known.float())[..., :N_CLASSES]
+        loss = torch.nn.functional.cross_entropy(logits.flatten(0, 1), y_new.flatten())
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()

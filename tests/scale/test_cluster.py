@@ -7,6 +7,7 @@ import subprocess
 import sys
 import warnings
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 
@@ -237,6 +238,46 @@ def test_a_worker_with_another_version_that_joins_a_run_writes_nothing(tmp_path)
     assert contents(tmp_path / "disturbed") == contents(tmp_path / "undisturbed")
 
 
+def test_blocks_at_the_same_time_share_the_check_of_workers():
+    def plugins() -> list[str]:
+        return [name for name in scheduler.worker_plugins if name.startswith("scorewise")]
+
+    with local_cluster(1) as client, ExitStack() as first, ExitStack() as second:
+        scheduler = client.cluster.scheduler
+        first.enter_context(cluster(client))
+        second.enter_context(cluster(client))
+        first.close()
+        assert len(plugins()) == 1
+        second.close()
+        assert plugins() == []
+
+
+@pytest.mark.parametrize("code", ["raise OSError", "raise AttributeError('_ARRAY_API')", ""])
+def test_a_worker_whose_scorewise_is_damaged_is_closed_when_it_joins(tmp_path, code):
+    with (
+        local_cluster(0) as client,
+        warnings.catch_warnings(record=True, action="always") as warned,
+        cluster(client),
+        worker_process(client.scheduler.address, path=other_scorewise(tmp_path, code)) as worker,
+    ):
+        worker.wait(HANG)
+        wait_until(lambda: any("cannot import scorewise" in str(x.message) for x in warned))
+
+
+def test_a_worker_that_lives_and_does_not_answer_is_an_error(client, monkeypatch):
+    [worker] = list(client.nthreads())[:1]
+    answers = {worker: OSError("Timed out")}
+    monkeypatch.setattr("scorewise.scale._cluster._LOOK_EVERY", 0.1)
+    monkeypatch.setattr(client, "run", lambda *_, **__: answers)
+    message = f"{worker} could not say its versions: Timed out"
+    with pytest.raises(sw.InvalidInput, match=message), cluster(client):
+        pass
+    answers.clear()
+    answers["tcp://127.0.0.1:1"] = OSError("it has died")
+    with cluster(client):
+        pass
+
+
 def test_a_client_that_is_gone_closes_no_worker(tmp_path):
     code = """
 import sys, time
@@ -262,7 +303,13 @@ with cluster(sys.argv[1]):
             assert len(client.nthreads()) == 2
         with cluster(client):
             pass
-        assert f"scorewise-{client.id}" not in scheduler.worker_plugins
+        assert not has_plugin()
+
+
+def test_workers_of_a_client_that_computes_nothing_are_not_asked(monkeypatch, client):
+    monkeypatch.setattr(sw, "__version__", "0.0.1")
+    with client.as_current(), dask.config.set(scheduler="synchronous"):
+        assert len(sw.acquire(da.arange(40, chunks=20), 1)) == 1
 
 
 def test_work_on_dask_arrays_names_a_worker_with_another_version_first(monkeypatch, client):
@@ -292,7 +339,7 @@ def test_a_scheduler_that_is_lost_while_workers_are_checked_is_an_error(threads,
         pass
 
 
-def test_an_address_where_another_program_answers_is_an_error_at_once():
+def test_an_address_where_another_program_answers_is_an_error():
     code = """
 import socket, threading
 from scorewise import ScorewiseError

@@ -535,7 +535,8 @@ def explain_kernel(
     Returns
     -------
     Explanation
-        ``.path`` is ``"cpu"`` or ``"cuda"`` if that kernel computes all or some of the rules, or
+        ``.path`` is ``"cpu"`` or ``"cuda"`` if that kernel computes all or some of the rules,
+        ``"host"`` if the CPU kernel does, of a small tensor that is copied to host memory, or
         ``"array"`` for the array path. ``.reason`` says why, and which rules take the array path
         beside the kernel.
 

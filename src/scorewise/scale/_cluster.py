@@ -11,9 +11,12 @@ from __future__ import annotations
 import re
 import signal
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
 
 from scorewise import _validate as validate
 from scorewise._text import quoted
@@ -29,7 +32,6 @@ _LOCAL = re.compile(r"local(?::([0-9]+))?")
 _ADDRESS = re.compile(r"[a-z]+://.+")
 _SHARE = 0.9  # of the memory of this machine, for all workers together
 _LOOK_EVERY = 5.0  # seconds between looks for workers
-_checked: set[str] = set()  # clients whose workers are checked
 
 # By package: the version, and the part of it that must be the same; None if it cannot be imported.
 Versions = dict[str, tuple[str | None, str | None]]
@@ -189,26 +191,45 @@ def _first_line(error: BaseException) -> str:
 # -- workers ---------------------------------------------------------------------------------------
 
 
+@dataclass
+class _Check:
+    """The check of a client's workers, which blocks share that run at the same time."""
+
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    n_blocks: int = 0
+    started: ExitStack = field(default_factory=ExitStack)
+
+
+_checks: WeakKeyDictionary[Client, _Check] = WeakKeyDictionary()
+_checks_lock = threading.Lock()
+
+
 @contextmanager
 def checked_workers(client: Client) -> Iterator[None]:
     """Let only workers with the versions of this process compute in the block.
 
-    Raises if one of those that are there has others. Work on a cluster waits for workers without a
-    word, so there is a warning if there are none, or if all are gone in the block and stay away.
+    Raises if one of those that are there has others. Work on a cluster waits for workers, and says
+    nothing: so there is a warning if there are none, or if all are gone in the block and stay away.
     """
-    if client.id in _checked:
-        yield
-        return
-    _checked.add(client.id)
+    with _checks_lock:
+        check = _checks.setdefault(client, _Check())
+    with check.lock:
+        if check.n_blocks == 0:
+            with ExitStack() as stack:
+                stack.enter_context(_closing_other_workers(client))
+                has_any = _check_workers(client)
+                if not has_any:
+                    _warn_of_no_workers(client)
+                stack.enter_context(_looking_for_workers(client, has_any))
+                check.started = stack.pop_all()
+        check.n_blocks += 1
     try:
-        with _closing_other_workers(client):
-            has_any = _check_workers(client)
-            if not has_any:
-                _warn_of_no_workers(client)
-            with _looking_for_workers(client, has_any):
-                yield
+        yield
     finally:
-        _checked.discard(client.id)
+        with check.lock:
+            check.n_blocks -= 1
+            if check.n_blocks == 0:
+                check.started.close()
 
 
 def _check_workers(client: Client) -> bool:
@@ -216,7 +237,7 @@ def _check_workers(client: Client) -> bool:
     with reaching_scheduler():
         answers = client.run(_version_reader(), on_error="return")
     for worker, there in sorted(answers.items()):
-        if isinstance(there, OSError):  # it has died meanwhile
+        if isinstance(there, OSError) and _is_gone(client, worker):
             continue
         if isinstance(there, BaseException):
             raise InvalidInput(
@@ -227,12 +248,23 @@ def _check_workers(client: Client) -> bool:
     return bool(answers)
 
 
+def _is_gone(client: Client, worker: str) -> bool:
+    """Return whether a worker that did not answer has died, which the scheduler sees soon."""
+    for _ in range(20):
+        with reaching_scheduler():
+            if worker not in client.nthreads():
+                return True
+        time.sleep(_LOOK_EVERY / 20)
+    return False
+
+
 @contextmanager
 def _closing_other_workers(client: Client) -> Iterator[None]:
     """Close workers that join in the block with other versions, and warn of each."""
     import cloudpickle
 
-    name = f"scorewise-{client.id}"
+    prefix = "scorewise-"
+    name = f"{prefix}{client.id}"
 
     def warn(event: tuple[float, dict[str, Any]]) -> None:
         worker, there = event[1]["worker"], event[1]["versions"]
@@ -242,20 +274,24 @@ def _closing_other_workers(client: Client) -> Iterator[None]:
 
     # Client.register_plugin would send it to the workers that are there too, and fail if one dies.
     def add(dask_scheduler: Any) -> None:
-        dask_scheduler.worker_plugins[name] = packed
+        plugins = dask_scheduler.worker_plugins
+        for other in [x for x in plugins if x.startswith(prefix)]:
+            if other.removeprefix(prefix) not in dask_scheduler.clients:  # it was killed
+                del plugins[other]
+        plugins[name] = packed
 
     def remove(dask_scheduler: Any) -> None:
         dask_scheduler.worker_plugins.pop(name, None)
 
-    client.subscribe_topic(name, warn)
     with reaching_scheduler():
+        client.subscribe_topic(name, warn)
         client.run_on_scheduler(add)
     try:
         yield
     finally:
         if client.status == "running":
-            client.unsubscribe_topic(name)
             with suppress(OSError, ScorewiseError), reaching_scheduler():
+                client.unsubscribe_topic(name)
                 client.run_on_scheduler(remove)
 
 
@@ -343,7 +379,7 @@ def _version_reader() -> Callable[[], Versions]:
         def version_of(module: str, n_parts: int | None = None) -> tuple[str | None, str | None]:
             try:
                 version = str(importlib.import_module(module).__version__)
-            except ImportError:
+            except Exception:  # it is damaged, or a folder of that name
                 return None, None
             return version, ".".join(version.split(".")[:n_parts])
 
@@ -391,7 +427,7 @@ def _same_versions_plugin(client_id: str, topic: str) -> Any:
             )
             versions = (f"{x} {there[x][0]} instead of {here[x][0]}" for x in differ)
             raise RuntimeError(  # in the worker's log
-                f"this worker is closed, as it has not the client's versions: {', '.join(versions)}"
+                f"this worker is closed, because its versions differ: {', '.join(versions)}"
             )
 
     return SameVersions()

@@ -65,12 +65,11 @@ def clear_errors() -> Iterator[None]:
 
     Around several computations it checks workers once, and those that join in between.
     """
+    import dask
+
     distributed = sys.modules.get("distributed")
-    try:
-        client = None if distributed is None else distributed.Client.current()
-    except ValueError:
-        client = None
-    if distributed is None or client is None:
+    client = getattr(dask.base.get_scheduler(), "__self__", None)  # None: threads of this process
+    if distributed is None or not isinstance(client, distributed.Client):
         yield
         return
     try:
