@@ -34,8 +34,9 @@ KERNEL := src/scorewise/kernels/cpu
 HAS_HEADERS := import os, sys, sysconfig; sys.exit(not os.path.exists(sysconfig.get_path("include") + "/Python.h"))
 
 # Runs the code of pictures and examples that is new, and follows links between pages. Warnings are errors, also those
-# of that code: the module of an example is called __main__, that of a picture <string>.
-BUILD_SITE = $(BIN)/python -W error:::__main__ -W "error:::<string>" -m sphinx --fail-on-warning --keep-going --quiet --jobs $(JOBS) -d build/docs/doctrees docs out/docs
+# of that code: the module of an example is called __main__, that of a picture <string>. Threads that wait for work
+# sleep, as in tests/conftest.py.
+BUILD_SITE = OMP_WAIT_POLICY=passive OPENBLAS_THREAD_TIMEOUT=4 $(BIN)/python -W error:::__main__ -W "error:::<string>" -m sphinx --fail-on-warning --keep-going --quiet --jobs $(JOBS) -d build/docs/doctrees docs out/docs
 # What the build keeps; without it, all code runs.
 BUILT_SITE := build/docs out/docs docs/gallery docs/reference
 

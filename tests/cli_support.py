@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
+import typer.testing
 from click.testing import Result
 from typer.testing import CliRunner
 
@@ -22,6 +23,9 @@ import scorewise as sw
 from scorewise.cli import app, demo
 from scorewise.compare import Evaluation
 from scorewise.io import Predictions
+
+# typer builds the commands of an app anew for each run, which takes longer than most runs.
+typer.testing._get_command = functools.cache(typer.testing._get_command)
 
 COMMANDS = [
     "demo",

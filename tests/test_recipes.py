@@ -24,7 +24,7 @@ class Copy:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        shutil.copytree(PACKAGE, folder / "scorewise", ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.copytree(PACKAGE, folder / "scorewise")  # also what Python has compiled of it
 
     def add(self, path: str, text: str) -> None:
         """Write a new file."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import os
 import signal
@@ -14,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import typer.testing
 from click.testing import Result
 from PIL import Image
 from scipy.io import savemat
@@ -21,6 +23,9 @@ from typer.testing import CliRunner
 
 from scorewise_paper import EXPERIMENTS, Protocol, Setup, Store, datasets
 from scorewise_paper.cli import app
+
+# typer builds the commands of an app anew for each run, which takes longer than most runs.
+typer.testing._get_command = functools.cache(typer.testing._get_command)
 
 COMMAND = (sys.executable, "-m", "scorewise_paper.cli")
 TRAIN, TEST = 90, 40  # rows

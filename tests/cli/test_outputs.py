@@ -88,14 +88,24 @@ def pairs(*, of_outputs: bool) -> list[tuple[str, str, str]]:
     ]
 
 
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the inputs, made once."""
+    folder = tmp_path_factory.mktemp("made")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        for name in ("test.npz", "test.parquet", "ood.npz"):
+            sw.write_predictions(name, PREDICTIONS)
+        succeeded(run("certify", "test.npz", "--max-loss", "0.2"))
+        sw.write_predictions("other.npz", sample_predictions(seed=1))
+        succeeded(run("calibrate", "other.npz"))
+        Path("key.pem").write_text("a key")
+    return folder
+
+
 @pytest.fixture
-def inputs(here: Path) -> Path:
-    for name in ("test.parquet", "ood.npz"):
-        sw.write_predictions(name, PREDICTIONS)
-    succeeded(run("certify", "test.npz", "--max-loss", "0.2"))
-    sw.write_predictions("other.npz", sample_predictions(seed=1))
-    succeeded(run("calibrate", "other.npz"))
-    Path("key.pem").write_text("a key")
+def inputs(here: Path, made: Path) -> Path:
+    shutil.copytree(made, here, dirs_exist_ok=True)
     return here
 
 

@@ -59,6 +59,11 @@ def test_compiled_identical_members_have_no_epistemic_uncertainty_on_any_path(op
     def decomposed(x, rules):
         return sw.decompose(x, rules, **{option: True})
 
+    def rules_for(k):
+        # rules of the family beta are slow to compile, and one code: with logits the first will do
+        left_out = {"beta:0,0", "beta:-0.5,-0.3"} if option == "from_logits" else set()
+        return {name: rule for name, rule in all_rules(k).items() if name not in left_out}
+
     with jax.enable_x64(x64):
         for k in (2, 3):
             rows = np.random.default_rng(k).uniform(0.1, 4, (100, 1, k)).repeat(2, axis=1)
@@ -66,7 +71,7 @@ def test_compiled_identical_members_have_no_epistemic_uncertainty_on_any_path(op
             for path in (accumulated, decomposed):
                 results = jax.jit(
                     lambda x, path=path, k=k: {
-                        name: d.epistemic for name, d in path(x, all_rules(k)).items()
+                        name: d.epistemic for name, d in path(x, rules_for(k)).items()
                     }
                 )(x)
                 for name, epistemic in results.items():

@@ -112,7 +112,7 @@ def test_classes_that_a_predictor_rules_out_cost_infinitely_much_on_a_device_too
 def test_a_large_array_needs_a_tenth_of_it_besides_it_and_its_results(k, noise, monkeypatch):
     monkeypatch.setattr("scorewise._array._DEVICE_ELEMENTS", 1 << 12)
     monkeypatch.setattr("scorewise._array._SMALL_DEVICE_ELEMENTS", 0)
-    probs = torch.tensor(softmax(logits(noise, 200_000 // k, 20, k)).astype(np.float32))
+    probs = torch.tensor(softmax(logits(noise, 80_000 // k, 20, k)).astype(np.float32))
     for rules in [["log", "brier", "zero-one", "spherical"], ["tsallis:1.5"], ["rps"], ["top-k:2"]]:
         results = by_array(probs, rules)
         n_bytes = sum(part.nbytes for result in results.values() for part in result)
