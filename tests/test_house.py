@@ -35,6 +35,7 @@ PRIVATE_NAMES = {
     "tests/kernels/test_cuda.py": KERNEL,
     "tests/kernels/test_cuda_compiles.py": KERNEL,
     "tests/kernels/test_extras.py": KERNEL,
+    "tests/kernels/test_host.py": "there is no device",
     "tests/kernels/test_functions.py": "compiles functions for each instruction set",
     "tests/kernels/test_native.py": "the extension must be there, and the array path would hide it",
     "tests/models/torch/test_deep_ensembles.py": "stacks members where no GPU makes it worthwhile",

@@ -249,7 +249,7 @@ def test_gradients_keep_their_digits_where_members_are_sure(k: int, kind: str, g
         for name in FIRST_FOUR:
             for part in parts:
                 check(getattr(results[name], part).sum(), getattr(right[name], part).sum(), part)
-    variants = {constants.get("UPSTREAM_SLOTS") for constants in gpu if constants["GRADIENT"]}
+    variants = {constants["UPSTREAM"] for constants in gpu if constants["GRADIENT"]}
     assert len(variants) == (13 if (k, kind) == (5, "softmax") else 1)
 
 
